@@ -140,7 +140,7 @@ def judged_queries(corpus: str, root: Path | None) -> list[Judged]:
         if answers and query.text:
             judged.append(Judged(WHOLE, query.text, answers))
     order = np.random.default_rng(0).permutation(len(judged))[:MOST_JUDGED]
-    return [judged[place] for place in order.tolist()]
+    return [judged[position] for position in order.tolist()]
 
 
 def open_collection(corpus: str, seed: int, root: Path | None) -> tuple[DataFolder, Collection]:
@@ -197,7 +197,7 @@ class QueryMaker:
     def scrambled(self, texts: Sequence[str]) -> Judged:
         """Return words of as many documents."""
         size = self._number(2, 6)
-        drawn = [texts[place] for place in self._rng.integers(0, len(texts), size).tolist()]
+        drawn = [texts[position] for position in self._rng.integers(0, len(texts), size).tolist()]
         return Judged("scrambled", " ".join(word for text in drawn for word in self._words(text)))
 
     def letters(self) -> Judged:
@@ -209,7 +209,7 @@ class QueryMaker:
 
     def _words(self, text: str, size: int = 1) -> list[str]:
         words = _WORD.findall(text)
-        return [words[place] for place in self._rng.permutation(len(words))[:size].tolist()]
+        return [words[position] for position in self._rng.permutation(len(words))[:size].tolist()]
 
     def _number(self, low: int, high: int) -> int:
         return int(self._rng.integers(low, high))

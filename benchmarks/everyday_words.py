@@ -144,7 +144,7 @@ def make_texts(size: int) -> list[str]:
     rng = np.random.default_rng(SEED)
     known = [text for one in QUERIES for text in (*one.answers, *one.near)]
     texts = list(dict.fromkeys([*known, *TOGETHER, *Background(rng).texts(size)]))
-    return [texts[place] for place in rng.permutation(len(texts)).tolist()]
+    return [texts[position] for position in rng.permutation(len(texts)).tolist()]
 
 
 def succeeds(one: Everyday, hits: Sequence[str], k: int) -> bool:

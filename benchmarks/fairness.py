@@ -134,8 +134,8 @@ def kinds(corpus: Corpus) -> list[Kind]:
 
     def upsert(n: int, count: int = 1000) -> dict[str, Any]:
         documents = [
-            {"id": f"new{n % 10}-{place}", "text": text, "payload": {"label": "label0"}}
-            for place, text in enumerate(take_texts(n, count))
+            {"id": f"new{n % 10}-{position}", "text": text, "payload": {"label": "label0"}}
+            for position, text in enumerate(take_texts(n, count))
         ]
         return {"documents": documents}
 

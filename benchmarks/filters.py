@@ -96,17 +96,17 @@ def _documents(n_documents: int) -> Iterator[list[Document]]:
         scores, tags = generator.random(count), generator.integers(7, size=count)
         yield [
             Document(
-                id=str(start + place),
+                id=str(start + position),
                 code="00" * 8,
                 payload={
-                    "class": f"class-{classes[place]}",
-                    "year": int(years[place]),
-                    "score": float(scores[place]),
-                    "key": f"key-{(start + place) * 7919 % n_documents}",
-                    "tags": [f"t{tags[place]}", f"u{place % 11}"],
+                    "class": f"class-{classes[position]}",
+                    "year": int(years[position]),
+                    "score": float(scores[position]),
+                    "key": f"key-{(start + position) * 7919 % n_documents}",
+                    "tags": [f"t{tags[position]}", f"u{position % 11}"],
                 },
             )
-            for place in range(count)
+            for position in range(count)
         ]
 
 

@@ -65,8 +65,8 @@ def hummingbit_service(corpus: Corpus) -> Iterator[System]:
     path = "/v1/collections/bench/search"
     with service_process(corpus.folder) as (pid, address), Client(address) as client:
 
-        def search(place: int) -> list[int]:
-            results = client.search("bench", corpus.queries[place], limit=K)
+        def search(position: int) -> list[int]:
+            results = client.search("bench", corpus.queries[position], limit=K)
             return [int(hit["id"]) for hit in results["hits"]]
 
         load = ["benchmarks.harness.load", address, "POST", path, str(bodies)]
@@ -83,14 +83,14 @@ def empty_service(corpus: Corpus) -> Iterator[System]:
 
 def check(systems: list[System], corpus: Corpus) -> None:
     """Exit with an error unless all systems find documents at the same distances."""
-    for place in range(CHECKED_QUERIES):
-        expected = np.sort(hamming_distance(corpus.query_codes[place], corpus.codes))[:K]
+    for position in range(CHECKED_QUERIES):
+        expected = np.sort(hamming_distance(corpus.query_codes[position], corpus.codes))[:K]
         for system in systems:
-            ids = system.search(place)
-            distances = np.sort(hamming_distance(corpus.query_codes[place], corpus.codes[ids]))
+            ids = system.search(position)
+            distances = np.sort(hamming_distance(corpus.query_codes[position], corpus.codes[ids]))
             if distances.tolist() != expected.tolist():
                 raise SystemExit(
-                    f"{system.name}: the hits of query {place} have distances {distances},"
+                    f"{system.name}: the hits of query {position} have distances {distances},"
                     f" not {expected}"
                 )
 

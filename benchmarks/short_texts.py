@@ -115,7 +115,7 @@ def report_few(name: str, number: int, seeds: int, data_root: Path | None) -> No
     figures = []
     for seed in range(seeds):
         order = np.random.default_rng(seed).permutation(len(documents))[: number + N_HELD_OUT]
-        drawn = [documents[place] for place in order]
+        drawn = [documents[position] for position in order]
         began = time.process_time()
         with TemporaryDirectory() as folder:
             recipe = Recipe(method="ict", n_bits=BITS, seed=seed)

@@ -59,8 +59,8 @@ def add_typo(text: str, rng: np.random.Generator) -> str:
     long_words = [i for i, word in enumerate(words) if len(word) >= 4 and word.isalpha()]
     if not long_words:
         return text
-    place = int(rng.choice(long_words))
-    word = words[place]
+    position = int(rng.choice(long_words))
+    word = words[position]
     at = int(rng.integers(len(word) - 1))
     typos = (
         word[:at] + word[at + 1 :],
@@ -68,7 +68,7 @@ def add_typo(text: str, rng: np.random.Generator) -> str:
         word[:at] + str(rng.choice(list("abcdefghijklmnopqrstuvwxyz"))) + word[at + 1 :],
         word[:at] + word[at + 1] + word[at] + word[at + 2 :],
     )
-    words[place] = typos[int(rng.integers(len(typos)))]
+    words[position] = typos[int(rng.integers(len(typos)))]
     return " ".join(words)
 
 

@@ -87,21 +87,21 @@ def _read_texts(
     folder: Path, paths: list[Path], layout: Layout, notice: Callable[[str], object]
 ) -> Iterator[Row]:
     for number, path in enumerate(paths, start=1):
-        place = path.relative_to(folder)
-        record = {"id": place.as_posix()}
-        if place.parent.name:
-            record["label"] = place.parent.name
+        relative = path.relative_to(folder)
+        record = {"id": relative.as_posix()}
+        if relative.parent.name:
+            record["label"] = relative.parent.name
         try:
             with path.open("rb") as file:
-                notice_of_file = partial(_notice_of_file, place, notice)
+                notice_of_file = partial(_notice_of_file, relative, notice)
                 stream, _ = open_text(file, str(path), layout.encoding, notice_of_file)
                 text = stream.read().decode().removeprefix("\ufeff")
                 fields, text = _split_front_matter(text) if path.suffix == ".md" else ({}, text)
                 yield Row(number, {**fields, **record, "text": text})
         except UnicodeDecodeError:
-            yield Row(number, reason=f"{place} is not UTF-8; name its encoding with --encoding")
+            yield Row(number, reason=f"{relative} is not UTF-8; name its encoding with --encoding")
         except OSError as error:
-            yield Row(number, reason=f"{place} cannot be read: {error.strerror or error}")
+            yield Row(number, reason=f"{relative} cannot be read: {error.strerror or error}")
 
 
 def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
@@ -136,8 +136,8 @@ def _scalar(value: str) -> object:
     return value[1:-1] if is_quoted else value
 
 
-def _notice_of_file(place: Path, notice: Callable[[str], object], message: str) -> None:
-    notice(f"{place} {message}")
+def _notice_of_file(relative: Path, notice: Callable[[str], object], message: str) -> None:
+    notice(f"{relative} {message}")
 
 
 def _read_json(path: Path, key: str) -> Any:

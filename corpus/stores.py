@@ -300,8 +300,8 @@ def _database(path: Path) -> Iterator[Path]:
         yield path / DATABASE
         return
     with tempfile.TemporaryDirectory(prefix="hummingbit-txtai-") as folder:
-        place = Path(folder) / DATABASE
-        with place.open("wb") as out:
+        target = Path(folder) / DATABASE
+        with target.open("wb") as out:
             try:
                 for block in _blocks(path):
                     out.write(block)
@@ -309,7 +309,7 @@ def _database(path: Path) -> Iterator[Path]:
                 raise ReadError(
                     f"{path}: cannot be unpacked in {folder}: {error.strerror}"
                 ) from None
-        yield place
+        yield target
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
@@ -348,10 +348,10 @@ def _check_size(path: Path, size: int) -> None:
     most = most_unpacked(path.stat().st_size)
     if size > most:
         raise ReadError(f"{path}: {DATABASE} has {size:,} bytes, more than {most:,}; {hint}")
-    place = tempfile.gettempdir()
-    free = shutil.disk_usage(place).free
+    target = tempfile.gettempdir()
+    free = shutil.disk_usage(target).free
     if size > free:
-        message = f"{DATABASE} has {size:,} bytes, and {place} has room for {free:,}"
+        message = f"{DATABASE} has {size:,} bytes, and {target} has room for {free:,}"
         raise ReadError(f"{path}: {message}; set TMPDIR to another folder, or {hint}")
 
 

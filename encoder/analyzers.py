@@ -162,10 +162,10 @@ def clusters(text: str) -> Iterator[str]:
     """
     for piece in _normalized_at_once(text):
         start = 0
-        for place in range(1, len(piece)):
-            if not may_combine(piece[place]):
-                yield piece[start:place]
-                start = place
+        for position in range(1, len(piece)):
+            if not may_combine(piece[position]):
+                yield piece[start:position]
+                start = position
         yield piece[start:]
 
 
@@ -224,7 +224,7 @@ def _unit_bounds(run: str) -> list[int]:
 
     Marks stay with the character before them: the vowels of Thai stand above consonants.
     """
-    starts = [place for place, char in enumerate(run) if unicodedata.category(char)[0] != "M"]
+    starts = [position for position, char in enumerate(run) if unicodedata.category(char)[0] != "M"]
     if not starts or starts[0]:
         starts.insert(0, 0)
     return [*starts, len(run)]
@@ -437,25 +437,25 @@ class Analyzer:
         visible = text
         if self.words != "words" and _INVISIBLE[self.words].search(text):
             invisible = _INVISIBLE[self.words]
-            kept = [place for place, char in enumerate(text) if not invisible.match(char)]
-            visible = "".join(text[place] for place in kept)
+            kept = [position for position, char in enumerate(text) if not invisible.match(char)]
+            visible = "".join(text[position] for position in kept)
         form = visible if self.words == "words" else nfkc(visible)
         lowered = form.lower()
         if form == text and len(lowered) == len(text):
             return lowered, kept, range(1, len(text) + 1)
         begins: list[int] = []
         ends: list[int] = []
-        place = 0
+        position = 0
         for cluster in clusters(visible):
-            places = kept[place : place + len(cluster)]
-            place += len(cluster)
+            positions = kept[position : position + len(cluster)]
+            position += len(cluster)
             cluster_form = cluster
             if self.words != "words" and not cluster.isascii():
                 cluster_form = unicodedata.normalize("NFKC", cluster)
             length = len(cluster_form.lower())
             is_kept = cluster_form == cluster and length == len(cluster)
-            begins.extend(places if is_kept else [places[0]] * length)
-            ends.extend([places[-1] + 1] * length)
+            begins.extend(positions if is_kept else [positions[0]] * length)
+            ends.extend([positions[-1] + 1] * length)
         return lowered, begins, ends
 
     def term_lists(self, text: str) -> Iterable[list[str]]:
@@ -601,11 +601,11 @@ def _ascii_tokens(texts: Sequence[str]) -> list[str] | None:
 def short_groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """Split texts into groups of at most 65,536 characters; a longer text is its own group."""
     start = size = 0
-    for place, text in enumerate(texts):
+    for position, text in enumerate(texts):
         size += len(text)
         if size > MAX_JOINED_LENGTH:
-            if start < place:
-                yield texts[start:place]
-            start, size = place, len(text)
+            if start < position:
+                yield texts[start:position]
+            start, size = position, len(text)
     if start < len(texts):
         yield texts[start:]

@@ -301,8 +301,8 @@ class Manifest(_Strict):
 def first_error(error: ValidationError) -> str:
     """Return the first error of a manifest, in one line."""
     first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else str(first["msg"])
+    location = ".".join(map(str, first["loc"]))
+    return f"{location}: {first['msg']}" if location else str(first["msg"])
 
 
 def stemmer_mismatch(manifest: Manifest) -> str:

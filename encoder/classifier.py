@@ -72,9 +72,9 @@ def classifier_bytes(classifier: Classifier) -> bytes:
     return bytes(
         save_tensors(
             {
-                f"{place}.{name}": np.ascontiguousarray(tensor)
+                f"{position}.{name}": np.ascontiguousarray(tensor)
                 for name, tensors in parts.items()
-                for place, tensor in enumerate(tensors)
+                for position, tensor in enumerate(tensors)
             }
         )
     )
@@ -89,7 +89,7 @@ def parse_classifier(contents: bytes) -> Classifier:
     """
     tensors = load_tensors(contents)
     n_maps = len(tensors) // 2
-    names = [f"{place}.{name}" for name in ("weight", "bias") for place in range(n_maps)]
+    names = [f"{position}.{name}" for name in ("weight", "bias") for position in range(n_maps)]
     if not tensors or sorted(names) != sorted(tensors):
         found = ", ".join(sorted(tensors)) or "no tensors"
         raise ValueError(f"holds {found}; it must hold 0.weight, 0.bias and so on")

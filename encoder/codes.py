@@ -81,9 +81,9 @@ def codes_of_vectors(vectors: Any, packing: Packing) -> Codes:
     low = 0 if packing == "ubinary" else -128
     invalid = (rows < low) | (rows > low + 255) | (rows != np.floor(rows))
     if invalid.any():
-        place = tuple(np.argwhere(invalid)[0])
+        position = tuple(np.argwhere(invalid)[0])
         rule = f"{packing} must be whole numbers from {low} to {low + 255}"
-        raise CodeError("vector", f"holds {rows[place]} at position {place[1]}; {rule}")
+        raise CodeError("vector", f"holds {rows[position]} at position {position[1]}; {rule}")
     return (rows.astype(np.int64) - low).astype(np.uint8)
 
 

@@ -440,10 +440,10 @@ def explain_text(encoder: Encoder, text: str, limit: int = 10) -> list[TermInflu
     most_influential = np.argsort(-influences, kind="stable")[:limit]
     return [
         TermInfluence(
-            term=features.vocabulary[counts.indices[heaviest[place]]],
-            weight=float(weights[heaviest[place]]),
-            influence=float(influences[place]),
-            flipped_bits=np.flatnonzero(flips[place]).tolist(),
+            term=features.vocabulary[counts.indices[heaviest[position]]],
+            weight=float(weights[heaviest[position]]),
+            influence=float(influences[position]),
+            flipped_bits=np.flatnonzero(flips[position]).tolist(),
         )
-        for place in most_influential
+        for position in most_influential
     ]

@@ -287,14 +287,14 @@ def _read_vectors(url: str, answer: httpx.Response, n_texts: int) -> Floats:
     try:
         data = answer.json()["data"]
         rows = sorted(data, key=lambda one: one["index"])
-        places = [one["index"] for one in rows]
+        positions = [one["index"] for one in rows]
         vectors = np.array([one["embedding"] for one in rows], dtype=np.float32)
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         found = abbreviate(answer.text[:200])
         message = f"returned {found}; it must return data, each with index and embedding"
         raise EndpointError(f"{url} {message}") from None
-    if places != [*range(n_texts)] or vectors.ndim != 2 or not vectors.shape[1]:
-        found = f"{len(places)} vectors of shape {vectors.shape[1:]}"
+    if positions != [*range(n_texts)] or vectors.ndim != 2 or not vectors.shape[1]:
+        found = f"{len(positions)} vectors of shape {vectors.shape[1:]}"
         raise EndpointError(f"{url} returned {found} for {counted(n_texts, 'text')}")
     if not np.isfinite(vectors).all():
         raise EndpointError(f"{url} returned a vector that holds NaN or infinity")

@@ -236,9 +236,9 @@ def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str]
     A text of one sentence is cut in two halves.
     """
     sentences = split_sentences(text)
-    places = [i for i, one in enumerate(sentences) if len(one.split()) >= _LEAST_WORDS]
-    if len(sentences) > 1 and places:
-        chosen = int(rng.choice(places))
+    positions = [i for i, one in enumerate(sentences) if len(one.split()) >= _LEAST_WORDS]
+    if len(sentences) > 1 and positions:
+        chosen = int(rng.choice(positions))
         sentence = sentences.pop(chosen)
         # The first line stays a title.
         is_titled = title_of(text) is not None and chosen > 0

@@ -394,8 +394,8 @@ class EvaluationInput:
                 found = [(one.rows, -one.distances.astype(np.float64)) for one in nearest]
             else:
                 found = self.search(encoded, ranking, depth)
-            for place, (rows, scores) in enumerate(found, start):
-                is_other = rows != (-1 if self.self_rows is None else self.self_rows[place])
+            for position, (rows, scores) in enumerate(found, start):
+                is_other = rows != (-1 if self.self_rows is None else self.self_rows[position])
                 yield rows[is_other][:depth], scores[is_other][:depth]
 
     @cached_property

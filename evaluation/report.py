@@ -1041,12 +1041,16 @@ def _explain(
     terms = list(dict.fromkeys(VISIBLE.terms(data.texts[query] or "")))
     held = {*VISIBLE.terms(text or ""), *stems_of(text or "")}
     words = [term for term in terms if term in held or not held.isdisjoint(stems_of(term))]
-    places = {ranking: rows.get(row) for ranking, rows in found.items()}
+    positions = {ranking: rows.get(row) for ranking, rows in found.items()}
     return RightAnswer(
         id=data.documents[row].id,
         text=shorten(text),
-        ranks={name: None if place is None else place[0] for name, place in places.items()},
-        scores={name: None if place is None else place[1] for name, place in places.items()},
+        ranks={
+            name: None if position is None else position[0] for name, position in positions.items()
+        },
+        scores={
+            name: None if position is None else position[1] for name, position in positions.items()
+        },
         distance=distance,
         words=words,
         missing_words=[term for term in terms if term not in words],

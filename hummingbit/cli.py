@@ -283,8 +283,8 @@ def _explain(error: Exception) -> str | None:
 
         return f"training needs {error.name}; install it with: {install_command('train')}"
     if isinstance(error, OSError) and error.strerror is not None:
-        place = "standard output" if error.filename is None else error.filename
-        return f"{place}: {error.strerror}"
+        subject = "standard output" if error.filename is None else error.filename
+        return f"{subject}: {error.strerror}"
     if isinstance(error, MemoryError):
         return "there is not enough memory for this"
     return None

@@ -109,8 +109,8 @@ def _words_of(text: str, sentences: list[str], rng: np.random.Generator) -> str:
         return text
     words = candidates[rng.integers(len(candidates))]
     count = min(len(words), int(rng.integers(LEAST_WORDS, MOST_WORDS + 1)))
-    places = np.sort(rng.permutation(len(words))[:count])
-    return " ".join(words[place] for place in places)
+    positions = np.sort(rng.permutation(len(words))[:count])
+    return " ".join(words[position] for position in positions)
 
 
 def paraphrased(queries: Sequence[str], documents: Sequence[Document], seed: int = 0) -> list[str]:
@@ -138,16 +138,16 @@ def paraphrased(queries: Sequence[str], documents: Sequence[Document], seed: int
         return list(queries)
     svd = TruncatedSVD(n_dimensions, random_state=seed).fit(matrix)
     terms = unit_rows((svd.components_ * svd.singular_values_[:, None]).T)
-    names, place = vectorizer.get_feature_names_out(), vectorizer.vocabulary_
+    names, position = vectorizer.get_feature_names_out(), vectorizer.vocabulary_
     rng = np.random.default_rng(seed)
     results = []
     for query, text in zip(queries, texts, strict=False):
         held, words = set(VISIBLE.terms(text)), query.split()
         for at in range(int(rng.integers(2)), len(words), 2):
-            found = [term for term in VISIBLE.terms(words[at]) if term in place]
+            found = [term for term in VISIBLE.terms(words[at]) if term in position]
             if not found:
                 continue
-            nearest = np.argsort(-(terms @ terms[place[found[0]]]), kind="stable")[:NEIGHBOURS]
+            nearest = np.argsort(-(terms @ terms[position[found[0]]]), kind="stable")[:NEIGHBOURS]
             others = [name for name in names[nearest] if name not in held]
             words[at] = others[0] if others else words[at]
         results.append(" ".join(words))

@@ -160,13 +160,13 @@ class Hits(Sequence[Hit]):
         """The counts of values of a search with `facets`."""
 
     @overload
-    def __getitem__(self, place: int) -> Hit: ...
+    def __getitem__(self, position: int) -> Hit: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[Hit]: ...
+    def __getitem__(self, position: slice) -> list[Hit]: ...
 
-    def __getitem__(self, place: int | slice) -> Hit | list[Hit]:
-        return self._hits[place]
+    def __getitem__(self, position: int | slice) -> Hit | list[Hit]:
+        return self._hits[position]
 
     def __len__(self) -> int:
         return len(self._hits)
@@ -231,24 +231,24 @@ def hits_of(
     """Return the hits of each query; if none has a hit, with the reasons that `filter_` gives."""
     found = any(result.hits) or any(result.groups or ())
     warnings = [] if found else collection.explain_no_hits(filter_)
-    return [_hits_at(result, place, warnings) for place in range(len(result.hits))]
+    return [_hits_at(result, position, warnings) for position in range(len(result.hits))]
 
 
-def _hits_at(result: SearchResult, place: int, warnings: Sequence[str]) -> Hits:
+def _hits_at(result: SearchResult, position: int, warnings: Sequence[str]) -> Hits:
     """Return the hits of one query of several."""
-    terms = result.queries.terms[place]
+    terms = result.queries.terms[position]
     return Hits(
-        result.hits[place],
+        result.hits[position],
         generation=result.generation,
-        ranking=result.rescored_by or result.rankings[place],
-        substitutes=result.substitutes[place] if result.substitutes else {},
+        ranking=result.rescored_by or result.rankings[position],
+        substitutes=result.substitutes[position] if result.substitutes else {},
         recognized_terms=None if terms is None else terms.recognized_terms,
         corrected=() if terms is None else terms.corrected,
         warnings=warnings,
-        next_cursor=result.next_cursors[place],
-        query_code=code_to_hex(result.queries.codes[place]),
-        groups=() if result.groups is None else result.groups[place],
-        facets=() if result.facets is None else result.facets[place],
+        next_cursor=result.next_cursors[position],
+        query_code=code_to_hex(result.queries.codes[position]),
+        groups=() if result.groups is None else result.groups[position],
+        facets=() if result.facets is None else result.facets[position],
     )
 
 

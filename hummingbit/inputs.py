@@ -123,12 +123,12 @@ def documents_of(
         _document(
             record,
             layout,
-            place,
-            id_=None if ids is None else _at(ids, place),
-            label=None if labels is None else _at(labels, place),
-            payload=None if payloads is None else _at(payloads, place),
+            position,
+            id_=None if ids is None else _at(ids, position),
+            label=None if labels is None else _at(labels, position),
+            payload=None if payloads is None else _at(payloads, position),
         )
-        for place, record in enumerate(records)
+        for position, record in enumerate(records)
     ]
 
 
@@ -152,7 +152,7 @@ def check_ids(
     _check_choice("on_missing_id", on_missing_id, OnMissingId)
     field = "ids" if id_field is None else "id_field"
     name = "" if id_field is None else f"is {id_field!r}; "
-    missing = [place for place, one in enumerate(parsed) if not one.has_id]
+    missing = [position for position, one in enumerate(parsed) if not one.has_id]
     if are_given and missing and on_missing_id == "raise":
         lack = f"{len(missing):,} of {counted(len(parsed), 'document')} lack it"
         lack = lack if id_field is not None else lack.replace("lack it", "have none")
@@ -183,8 +183,8 @@ def number_documents(
     The documents must be written before the next call for the same collection.
     """
     documents = [
-        document if has_id else replace(document, id=str(first + place))
-        for place, (document, has_id) in enumerate(parsed)
+        document if has_id else replace(document, id=str(first + position))
+        for position, (document, has_id) in enumerate(parsed)
     ]
     pairs = zip(documents, parsed, strict=True)
     return documents, [document.id for document, (_, has_id) in pairs if not has_id]
@@ -320,7 +320,7 @@ def examples_of(field: str, examples: Any) -> list[Query]:
         InputError: if they are no sequence, or one has another form; it names the example.
     """
     parsed = []
-    for place, one in enumerate(check_several(field, examples)):
+    for position, one in enumerate(check_several(field, examples)):
         try:
             if isinstance(one, str):
                 parsed.append(Query(id=one))
@@ -329,7 +329,7 @@ def examples_of(field: str, examples: Any) -> list[Query]:
             else:
                 parsed.append(query_of(one))
         except DocumentError as error:
-            raise InputError(field, f"{error.field} {error.reason}", place) from None
+            raise InputError(field, f"{error.field} {error.reason}", position) from None
     return parsed
 
 
@@ -386,7 +386,7 @@ def _records(documents: Any) -> Iterable[Any]:
 def _document(
     record: Any,
     layout: Layout,
-    place: int,
+    position: int,
     *,
     id_: Any,
     label: Any,
@@ -402,19 +402,21 @@ def _document(
     if id_ is not None:
         raw["id"] = str(id_)
     has_id = raw.get("id") is not None
-    raw["id"] = raw["id"] if has_id else str(place)
+    raw["id"] = raw["id"] if has_id else str(position)
     label = as_list(label)
     if not is_missing(label) and label not in ("", UNLABELLED):
         is_list = isinstance(label, list | tuple | set | frozenset)
         raw.update({"labels": list(map(str, label))} if is_list else {"label": label_name(label)})
     if payload is not None and not isinstance(payload, Mapping):
-        raise DocumentError(f"documents[{place}].payload", f"is {payload!r}; it must be a mapping")
+        raise DocumentError(
+            f"documents[{position}].payload", f"is {payload!r}; it must be a mapping"
+        )
     if payload is not None:
         raw["payload"] = {**(raw.get("payload") or {}), **payload}
     try:
         return ParsedDocument(parse_document(raw), has_id)
     except DocumentError as error:
-        raise DocumentError(f"documents[{place}].{error.field}", error.reason) from None
+        raise DocumentError(f"documents[{position}].{error.field}", error.reason) from None
 
 
 def _present_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -455,9 +457,9 @@ def label_name(label: Any) -> str:
     return str(int(label)) if is_whole else str(label)
 
 
-def _at(column: Any, place: int) -> Any:
+def _at(column: Any, position: int) -> Any:
     """Return the value at a position of a list, an array or a Series."""
-    return column.iloc[place] if hasattr(column, "iloc") else column[place]
+    return column.iloc[position] if hasattr(column, "iloc") else column[position]
 
 
 def layout_of(

@@ -69,13 +69,13 @@ def lay_out(
     """
     report = tell or (lambda *_: None)
     report("principal components", 0, 1)
-    places = principal_plane(codes)
+    points = principal_plane(codes)
     if method == "tsne" and len(codes) > MIN_CODES:
-        places = _neighbourhoods(codes, places, seed, jobs, report)
+        points = _neighbourhoods(codes, points, seed, jobs, report)
     elif method == "chl" and len(codes) > 2:
-        places = _degrees_of_similarity(codes, places, seed, report)
-    largest = float(np.abs(places).max(initial=0.0))
-    return np.ascontiguousarray(places / (largest or 1.0), dtype=np.float32)
+        points = _degrees_of_similarity(codes, points, seed, report)
+    largest = float(np.abs(points).max(initial=0.0))
+    return np.ascontiguousarray(points / (largest or 1.0), dtype=np.float32)
 
 
 def principal_plane(codes: Codes) -> npt.NDArray[np.float64]:
@@ -103,7 +103,7 @@ def principal_plane(codes: Codes) -> npt.NDArray[np.float64]:
 
 
 def _neighbourhoods(
-    codes: Codes, places: npt.NDArray[np.float64], seed: int, jobs: int, tell: Tell
+    codes: Codes, points: npt.NDArray[np.float64], seed: int, jobs: int, tell: Tell
 ) -> npt.NDArray[np.float64]:
     from openTSNE import TSNEEmbedding  # noqa: PLC0415 - an optional package
     from openTSNE.affinity import PerplexityBasedNN  # noqa: PLC0415
@@ -114,7 +114,7 @@ def _neighbourhoods(
     affinities = PerplexityBasedNN(knn_index=known, perplexity=PERPLEXITY, n_jobs=jobs)
     # Noise separates codes with the same principal components.
     rng = np.random.default_rng(seed)
-    start = places / (places[:, 0].std() or 1.0) * SPREAD_AT_FIRST
+    start = points / (points[:, 0].std() or 1.0) * SPREAD_AT_FIRST
     start = start + rng.normal(scale=SPREAD_AT_FIRST / 100, size=start.shape)
     plane = TSNEEmbedding(
         start, affinities, negative_gradient_method="fft", n_jobs=jobs, random_state=seed
@@ -220,7 +220,7 @@ def pair_loss(
 
 
 def _degrees_of_similarity(
-    codes: Codes, places: npt.NDArray[np.float64], seed: int, tell: Tell
+    codes: Codes, points: npt.NDArray[np.float64], seed: int, tell: Tell
 ) -> npt.NDArray[np.float64]:
     """Minimize the loss by Adam over places in a disc of diameter 1, the step size falling to 0.
 
@@ -228,19 +228,19 @@ def _degrees_of_similarity(
     """
     rng = np.random.default_rng(seed)
     n = len(codes)
-    places = _in_disc(places / (2 * np.linalg.norm(places, axis=1).max() or 1.0))
+    points = _in_disc(points / (2 * np.linalg.norm(points, axis=1).max() or 1.0))
     # Noise separates codes with the same principal components.
-    places = places + rng.normal(scale=1e-3, size=places.shape)
+    points = points + rng.normal(scale=1e-3, size=points.shape)
     n_bits = codes.shape[1] * 8
     pairs = np.triu_indices(n, 1) if n * (n - 1) // 2 <= ALL_PAIRS else None
-    mean, square = np.zeros_like(places), np.zeros_like(places)
+    mean, square = np.zeros_like(points), np.zeros_like(points)
     for step in range(STEPS):
         if not step % ITERATIONS_AT_ONCE:
             tell("arranging", step, STEPS)
         first, second = _some_pairs(n, rng) if pairs is None else pairs
         if pairs is None or not step:
             similarities = (n_bits - hamming_distance(codes[first], codes[second])).astype(np.int64)
-        apart = places[first] - places[second]
+        apart = points[first] - points[second]
         distances = np.linalg.norm(apart, axis=1)
         weights = np.full(len(first), 1 / len(first))
         found = pair_loss(np.minimum(distances, 1.0), similarities, weights)
@@ -257,13 +257,13 @@ def _degrees_of_similarity(
         moved = mean / (1 - 0.9 ** (step + 1))
         scale = np.sqrt(square / (1 - 0.99 ** (step + 1)))
         size = STEP_SIZE * (1 - step / STEPS)
-        places = _in_disc(places - size * moved / np.maximum(scale, 1e-12))
-    return np.asarray(places - places.mean(axis=0))
+        points = _in_disc(points - size * moved / np.maximum(scale, 1e-12))
+    return np.asarray(points - points.mean(axis=0))
 
 
-def _in_disc(places: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    radii = np.linalg.norm(places, axis=1, keepdims=True)
-    return np.asarray(places / np.maximum(1.0, 2 * radii))
+def _in_disc(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    radii = np.linalg.norm(points, axis=1, keepdims=True)
+    return np.asarray(points / np.maximum(1.0, 2 * radii))
 
 
 def _some_pairs(n: int, rng: np.random.Generator) -> tuple[Integers, Integers]:

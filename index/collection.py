@@ -364,7 +364,9 @@ class SearchableCollection(CollectionBase, ABC):
             )
         weights, terms = encoder.read_queries([text or "" for text in texts], self.find_words)
         codes = pack_rows(weights > 0)
-        unknown = [place for place, one in enumerate(terms) if one and not one.recognized_terms]
+        unknown = [
+            position for position, one in enumerate(terms) if one and not one.recognized_terms
+        ]
         if unknown:
             weights[unknown] = 0  # these texts say nothing about any bit
         weighted = np.array([True] * len(texts))
@@ -610,16 +612,16 @@ class IndexedCollection(SearchableCollection, ABC):
         columns = [self._column(one.field, published) for one in options.facets or ()]
         groups: list[list[RankedGroup]] = []
         facets: list[list[FacetResult]] = []
-        for place in range(len(search.queries)):
-            query, rows = search.queries[place : place + 1], restricted.get(place, allowed)
-            if search.finds_nothing(place):
+        for position in range(len(search.queries)):
+            query, rows = search.queries[position : position + 1], restricted.get(position, allowed)
+            if search.finds_nothing(position):
                 query = query[:0]
             if by is not None:
                 column = search.code_column
                 sizes = options.k, options.group_size
                 groups.append(rank_groups(ranking, query, by, column, rows, *sizes))
             if options.facets is not None:
-                if options.facet_depth is None and search.finds_all(place):
+                if options.facet_depth is None and search.finds_all(position):
                     selected = self._selected(published, rows)
                 else:
                     count = options.facet_depth or max(1, len(published.generation))
@@ -726,7 +728,7 @@ class IndexedCollection(SearchableCollection, ABC):
                 rows = search.code_column.document_rows(published.generation.codes()[1])
             examples = np.array(self.store.rows_of(search.queries.left_out), dtype=np.int64)
             restricted[0] = np.setdiff1d(rows, examples, assume_unique=True)
-        for place, read in enumerate(search.queries.read):
+        for position, read in enumerate(search.queries.read):
             if read is None:
                 continue
             rows = allowed
@@ -737,7 +739,7 @@ class IndexedCollection(SearchableCollection, ABC):
                 if matching.generation != published.generation.number:
                     return None
                 rows = np.intersect1d(rows, matching.rows, assume_unique=True)
-            restricted[place] = self._rows_by_words(read, published, rows)
+            restricted[position] = self._rows_by_words(read, published, rows)
         return restricted
 
     def _rows_by_words(self, read: QueryText, published: PublishedGeneration, rows: Rows) -> Rows:

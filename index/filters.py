@@ -521,134 +521,138 @@ class _Parser:
         self._parts = 0
         self._values = 0
 
-    def parse(self, value: object, place: str, depth: int) -> Filter:
+    def parse(self, value: object, location: str, depth: int) -> Filter:
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise InputError("filter", f"has more than {MAX_PARTS} parts; use fewer")
         if depth > MAX_DEPTH:
-            raise _wrong(place, f"is nested deeper than {MAX_DEPTH} levels; use fewer")
+            raise _wrong(location, f"is nested deeper than {MAX_DEPTH} levels; use fewer")
         if not isinstance(value, Mapping):
-            raise _wrong(place, f"is {abbreviate(value)}; {FORMS}")
+            raise _wrong(location, f"is {abbreviate(value)}; {FORMS}")
         if "field" in value:
-            return self._condition(value, place)
+            return self._condition(value, location)
         if len(value) != 1 or next(iter(value)) not in ("and", "or", "not", "has_id"):
-            raise _wrong(place, f"is {abbreviate(dict(value))}; {FORMS}")
+            raise _wrong(location, f"is {abbreviate(dict(value))}; {FORMS}")
         ((name, inner),) = value.items()
         if name == "has_id":
-            return self._has_id(inner, _inside(place, name))
+            return self._has_id(inner, _inside(location, name))
         if name == "not":
-            return Not(self.parse(inner, _inside(place, "not"), depth + 1))
+            return Not(self.parse(inner, _inside(location, "not"), depth + 1))
         if not isinstance(inner, list) or not inner:
             raise _wrong(
-                _inside(place, name), f"is {abbreviate(inner)}; it must be a list of filters"
+                _inside(location, name), f"is {abbreviate(inner)}; it must be a list of filters"
             )
         parts = tuple(
-            self.parse(part, _inside(place, f"{name}[{at}]"), depth + 1)
+            self.parse(part, _inside(location, f"{name}[{at}]"), depth + 1)
             for at, part in enumerate(inner)
         )
         return And(parts) if name == "and" else Or(parts)
 
-    def _condition(self, value: Mapping[str, Any], place: str) -> Filter:
-        field = _parse_field(value["field"], _inside(place, "field"))
+    def _condition(self, value: Mapping[str, Any], location: str) -> Filter:
+        field = _parse_field(value["field"], _inside(location, "field"))
         names = [str(name) for name in value if name != "field"]
         unknown = [name for name in names if name not in CONDITIONS]
         if unknown:
             known = ", ".join(CONDITIONS)
-            raise _wrong(place, f"has the key {unknown[0][:60]!r}; the conditions are {known}")
+            raise _wrong(location, f"has the key {unknown[0][:60]!r}; the conditions are {known}")
         if names and set(names) <= set(BOUNDS):
-            return self._range(field, {name: value[name] for name in names}, place)
+            return self._range(field, {name: value[name] for name in names}, location)
         if len(names) != 1:
             present = " and ".join(names) or "none"
             message = f"must have one condition, or the bounds of one range; it has {present}"
-            raise _wrong(place, message)
+            raise _wrong(location, message)
         (name,) = names
         if name in PRESENCE:
             if not isinstance(value[name], bool):
                 raise _wrong(
-                    _inside(place, name),
+                    _inside(location, name),
                     f"is {abbreviate(value[name])}; it must be true or false",
                 )
             return PRESENCE[name](field, value[name])
         if name in {"prefix", "contains"}:
-            part = _parse_scalar(value[name], _inside(place, name))
+            part = _parse_scalar(value[name], _inside(location, name))
             if not isinstance(part, str):
                 raise _wrong(
-                    _inside(place, name), f"is {abbreviate(value[name])}; it must be a string"
+                    _inside(location, name), f"is {abbreviate(value[name])}; it must be a string"
                 )
             return HasText(field, part, is_prefix=name == "prefix")
         values = [value[name]] if name == "eq" else value[name]
         if not isinstance(values, list) or not values:
             raise _wrong(
-                _inside(place, "in"), f"is {abbreviate(values)}; it must be a list with a value"
+                _inside(location, "in"), f"is {abbreviate(values)}; it must be a list with a value"
             )
         self._values += len(values)
         if self._values > MAX_VALUES:
             raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
-        return AnyOf(field, tuple(_parse_scalar(one, _inside(place, name)) for one in values))
+        return AnyOf(field, tuple(_parse_scalar(one, _inside(location, name)) for one in values))
 
-    def _has_id(self, ids: object, place: str) -> HasId:
+    def _has_id(self, ids: object, location: str) -> HasId:
         if isinstance(ids, str):
             ids = [ids]
         if not isinstance(ids, list) or not ids or not all(isinstance(one, str) for one in ids):
-            raise _wrong(place, f"is {abbreviate(ids)}; it must be a list of ids")
+            raise _wrong(location, f"is {abbreviate(ids)}; it must be a list of ids")
         self._values += len(ids)
         if self._values > MAX_VALUES:
             raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
         for one in ids:
-            _check_unicode(one, place)
+            _check_unicode(one, location)
         return HasId(tuple(ids))
 
-    def _range(self, field: str, bounds: dict[str, Any], place: str) -> InRange:
+    def _range(self, field: str, bounds: dict[str, Any], location: str) -> InRange:
         if len({"gt", "gte"} & set(bounds)) > 1 or len({"lt", "lte"} & set(bounds)) > 1:
-            raise _wrong(place, "has two bounds on one side; use gt or gte, and lt or lte")
-        parsed = {name: _parse_scalar(one, _inside(place, name)) for name, one in bounds.items()}
+            raise _wrong(location, "has two bounds on one side; use gt or gte, and lt or lte")
+        parsed = {name: _parse_scalar(one, _inside(location, name)) for name, one in bounds.items()}
         kinds = {kind_of(one) for one in parsed.values()}
         if len(kinds) > 1 or bool in kinds:
             values = abbreviate(list(bounds.values()))
-            raise _wrong(place, f"has the bounds {values}; they must be all numbers or all strings")
+            raise _wrong(
+                location, f"has the bounds {values}; they must be all numbers or all strings"
+            )
         return InRange(field, **parsed)
 
 
-def _parse_field(value: object, place: str) -> str:
+def _parse_field(value: object, location: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_FIELD_LENGTH:
         raise _wrong(
-            place, f"is {abbreviate(value)}; it must be 1 to {MAX_FIELD_LENGTH} characters long"
+            location, f"is {abbreviate(value)}; it must be 1 to {MAX_FIELD_LENGTH} characters long"
         )
     if "\0" in value:
-        raise _wrong(place, f"is {abbreviate(value)}; it must not contain NUL")
-    _check_unicode(value, place)
+        raise _wrong(location, f"is {abbreviate(value)}; it must not contain NUL")
+    _check_unicode(value, location)
     return value
 
 
-def _parse_scalar(value: object, place: str) -> Scalar:
+def _parse_scalar(value: object, location: str) -> Scalar:
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
         number = json_number(value) if isinstance(value, int) else value
         if not math.isfinite(number):
-            raise _wrong(place, f"is {abbreviate(value)}; a number must be below 1.8e308")
+            raise _wrong(location, f"is {abbreviate(value)}; a number must be below 1.8e308")
         return number
     if not isinstance(value, str):
-        raise _wrong(place, f"is {abbreviate(value)}; it must be a string, a number, true or false")
+        raise _wrong(
+            location, f"is {abbreviate(value)}; it must be a string, a number, true or false"
+        )
     if len(value) > MAX_STRING_LENGTH or "\0" in value:
         rule = f"at most {MAX_STRING_LENGTH} characters, none of them NUL"
-        raise _wrong(place, f"is {abbreviate(value)}; a string must have {rule}")
-    _check_unicode(value, place)
+        raise _wrong(location, f"is {abbreviate(value)}; a string must have {rule}")
+    _check_unicode(value, location)
     return value
 
 
-def _check_unicode(value: str, place: str) -> None:
+def _check_unicode(value: str, location: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
         raise _wrong(
-            place, f"is {abbreviate(value)}; it must not contain a lone surrogate"
+            location, f"is {abbreviate(value)}; it must not contain a lone surrogate"
         ) from None
 
 
-def _inside(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name
+def _inside(location: str, name: str) -> str:
+    return f"{location}.{name}" if location else name
 
 
-def _wrong(place: str, message: str) -> InputError:
-    return InputError("filter", f"{place} {message}" if place else message)
+def _wrong(location: str, message: str) -> InputError:
+    return InputError("filter", f"{location} {message}" if location else message)

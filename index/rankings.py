@@ -46,9 +46,6 @@ from hummingbit.index.records import EncodedQueries, Examples, QueryWords
 if TYPE_CHECKING:
     from hummingbit.index.search import Search
 
-# ----------------------------------------------------------------------------
-# The interface of a ranking; pages, filters and evaluations use nothing else.
-
 
 Scores = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Computed = TypeVar("Computed")
@@ -224,16 +221,12 @@ class NamedRanking(Scorer):
         """See :meth:`Ranking.rank`."""
 
 
-# ----------------------------------------------------------------------------
-# Documents by the Hamming distance between their codes and the query's, nearest first.
-
-
 AGREEMENTS = (0.5, 1.0)
 """The share of bits that agree by chance, and that of equal codes."""
 
 
 class HammingRanking(NamedRanking):
-    """A ranking whose score is minus the distance in bits."""
+    """Documents by the Hamming distance of their codes; the score is minus the distance in bits."""
 
     name = HAMMING
     summary = "by the distance of codes"
@@ -300,8 +293,8 @@ def evidence_of_distances(
     """
     highest = math.sqrt(queries.codes.shape[1] * 8)
     return [
-        evidence_of_codes(highest, -highest, n_documents, known_share(queries.terms[place]))
-        for place in range(len(found))
+        evidence_of_codes(highest, -highest, n_documents, known_share(queries.terms[position]))
+        for position in range(len(found))
     ]
 
 
@@ -311,27 +304,22 @@ def bit_agreement(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[
     return [[1 + score / n_bits for score in some.scores.tolist()] for some in found]
 
 
-# ----------------------------------------------------------------------------
-# Documents by the probability of their bits, given the real values of a query.
-#
-# The query's real values w, ``float32[n_bits]``, say how certain each bit is: bit b of a relevant
-# document is 1 with the probability sigmoid(w_b). Then
-#
-#     log p(bits) = sum_b log sigmoid(w_b s_b) = (sum_b w_b s_b) / 2 + constant,   s_b = 2 bit_b -
-# 1,
-#
-# since log sigmoid(x) - log sigmoid(-x) = x. So documents are ordered by the dot product of their
-# ±1 bits with w. Documents are stored as for Hamming distances and only the query keeps its real
-# values, which makes this an asymmetric distance (Jégou, Douze & Schmid, "Product quantization for
-# nearest neighbor search", 2011; for binary codes Gordo, Perronnin, Gong & Lazebnik, "Asymmetric
-# distances for binary embeddings", 2014).
-#
-# The values are first rounded to integers, the largest to 20 bits. All sums are then integers, so
-# the order is the same for every engine, batch and number of threads.
-
-
 class AsymmetricRanking(NamedRanking):
-    """A ranking by the dot product with integer weights.
+    """Documents by the probability of their bits, given the real values of a query.
+
+    The query's real values w, ``float32[n_bits]``, say how certain each bit is: bit b of a relevant
+    document is 1 with the probability sigmoid(w_b). Then
+
+        log p(bits) = Σ_b log sigmoid(w_b s_b) = (Σ_b w_b s_b) / 2 + constant,   s_b = 2 bit_b - 1,
+
+    since log sigmoid(x) - log sigmoid(-x) = x. So documents are ordered by the dot product of their
+    ±1 bits with w. Documents are stored as for Hamming distances and only the query keeps its real
+    values, which makes this an asymmetric distance (Jégou, Douze & Schmid, "Product quantization
+    for nearest neighbor search", 2011; for binary codes Gordo, Perronnin, Gong & Lazebnik,
+    "Asymmetric distances for binary embeddings", 2014).
+
+    The values are first rounded to integers, the largest to 20 bits. All sums are then integers, so
+    the order is the same for every engine, batch and number of threads.
 
     A query that is only a code has the weights ±1, so it ranks documents by Hamming distance.
     """
@@ -402,9 +390,9 @@ class AsymmetricRanking(NamedRanking):
         sums = np.abs(queries.weights).sum(axis=1).tolist()
         lengths = np.sqrt((queries.weights**2).sum(axis=1)).tolist()
         of_all = []
-        for place in range(len(found)):
-            highest = sums[place] / lengths[place] if lengths[place] else 0.0
-            known = known_share(queries.terms[place])
+        for position in range(len(found)):
+            highest = sums[position] / lengths[position] if lengths[position] else 0.0
+            known = known_share(queries.terms[position])
             of_all.append(evidence_of_codes(highest, -highest, len(self._generation), known))
         return of_all
 
@@ -427,10 +415,6 @@ def quantize_weights(weights: Floats) -> tuple[Weights, npt.NDArray[np.int64]]:
     scaled = np.ldexp(weights.astype(np.float64), (max_bits - exponents)[:, None])
     whole: Weights = np.rint(scaled).astype(np.int64)
     return whole, np.abs(whole).sum(axis=1)
-
-
-# ----------------------------------------------------------------------------
-# Documents by the words that they share with a query: BM25 over the collection's texts.
 
 
 class Bm25Ranking(NamedRanking):
@@ -549,21 +533,6 @@ def words_of(queries: EncodedQueries, ranking: str) -> list[QueryWords]:
     return words
 
 
-# ----------------------------------------------------------------------------
-# Documents by their vectors: the cosine of a query's vector and the kept ones.
-#
-# The vectors lie on disk and are read for the candidates of a search only. The score of a document
-# is
-#
-#     q · x / (|q| |x|),
-#
-# from -1 to 1, and 0 if one of the two is zero. A document without a vector of the query's length
-# has the score -1. Before they are multiplied, the numbers of a vector are rounded to multiples of
-# 2^(e - b), where 2^e bounds the largest of them and b = (53 - ⌈log2 D⌉) / 2, so 22 bits for 384
-# numbers. The sums are then whole numbers below 2^53, which float64 adds without an error in any
-# order. So the scores are the same on every processor, and in every batch.
-
-
 LEAST_SCORE = -1.0
 # Numbers of vectors in memory at a time, and the most rows that one statement reads.
 NUMBERS_AT_ONCE = 1 << 20
@@ -575,7 +544,19 @@ ReadVectors = Callable[[Sequence[int]], Mapping[int, bytes | None]]
 
 
 class CosineScorer(Scorer):
-    """The cosine of a query's vector and the kept vectors of a collection."""
+    """The cosine of a query's vector and the kept vectors of a collection.
+
+    The vectors lie on disk and are read for the candidates of a search only. The score of a
+    document is
+
+        q · x / (|q| |x|),
+
+    from -1 to 1, and 0 if one of the two is zero. A document without a vector of the query's length
+    has the score -1. Before they are multiplied, the numbers of a vector are rounded to multiples
+    of 2^(e - b), where 2^e bounds the largest of them and b = (53 - ⌈log2 D⌉) / 2, so 22 bits for
+    384 numbers. The sums are then whole numbers below 2^53, which float64 adds without an error in
+    any order. So the scores are the same on every processor, and in every batch.
+    """
 
     needs = frozenset({VECTORS})
 
@@ -626,8 +607,8 @@ class CosineScorer(Scorer):
         """
         highest = math.sqrt(queries.codes.shape[1] * 8) * 2 / math.pi
         return [
-            evidence_of_codes(highest, 0.0, self._n_documents, known_share(queries.terms[place]))
-            for place in range(len(found))
+            evidence_of_codes(highest, 0.0, self._n_documents, known_share(queries.terms[position]))
+            for position in range(len(found))
         ]
 
     def _score(self, vector: Vector | None, rows: Rows) -> Vectors:
@@ -645,11 +626,11 @@ class CosineScorer(Scorer):
             if len(stored) < len(some):
                 raise RowsRemoved("a candidate was removed while its vector was read")
             size = packed_size(len(query), self._form)
-            places = [at for at, row in enumerate(some) if len(stored[row] or b"") == size]
-            if places:
-                packed = [stored[some[at]] or b"" for at in places]
+            positions = [at for at, row in enumerate(some) if len(stored[row] or b"") == size]
+            if positions:
+                packed = [stored[some[at]] or b"" for at in positions]
                 documents = whole_numbers(unpack_vectors(packed, self._form))
-                scores[[start + at for at in places]] = cosines(query, documents)
+                scores[[start + at for at in positions]] = cosines(query, documents)
         return scores
 
 
@@ -672,41 +653,6 @@ def cosines(query: Vectors, documents: Vectors) -> Vectors:
     return np.asarray(np.clip(quotients, -1.0, 1.0))
 
 
-# ----------------------------------------------------------------------------
-# Documents by their codes and their words together, brought to one scale.
-#
-# The score of a document d is
-#
-#     score(d) = BEST_BY_WORDS · words(d) / best + weight · (codes(d) - mean) / deviation,
-#
-# with the best score by words, and the mean and the deviation of the scores by codes, of all
-# documents for this query. Scores by codes are about normal, so the best of some thousand is about
-# four deviations above the mean. Scores by words are not: most are 0, and the best of a query with
-# rare words would be twenty deviations above, that of a query with common words five. Divided by
-# the best, one weight suits queries and corpora of either kind. words(d) is BM25 with the opening
-# of a text counted twice, with more weight for bursty terms, and with the scores of the title and
-# of the summary (:mod:`hummingbit.index.lexical`); it is 0 without a term of the query. If no
-# document has a term of the query, or all have the same score by codes, that part is 0. A filter
-# changes no score.
-#
-# codes(d) is the asymmetric score of a query that has learned from its own best documents. Let w be
-# the real values of the query, and c the weights of the linear discriminant that tells the best
-# documents of the hybrid ranking with w itself from all documents
-# (:meth:`hummingbit.index.moments.CodeMoments.discriminant`). Then the weights of the bits are
-#
-#     w / |w| + FEEDBACK · c / |c|,
-#
-# so documents that resemble those found by both words and codes rank higher. This is relevance
-# feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971),
-# who uses the difference of the means instead of the discriminant; Manning, Raghavan and Schütze,
-# "Introduction to Information Retrieval" (2008), equation 9.3 and section 9.1.6.
-#
-# A document that alone has all rare words of a query (:meth:`LexicalIndex.only_row_with`) is one of
-# the first :data:`GUARDED` hits of a search without a filter: where more documents score higher,
-# its score is the next number above that of the last of them. All pages and filters have the same
-# score.
-
-
 DEFAULT_WEIGHT = 0.5
 BEST_BY_WORDS = 4.0
 FEEDBACK = 2.0
@@ -715,7 +661,39 @@ N_STATISTICS = 6  # of a query's scores, before its weights and those of its ter
 
 
 class HybridRanking(NamedRanking):
-    """A ranking of all documents."""
+    """Documents by their codes and their words together, brought to one scale.
+
+    The score of a document d is
+
+        score(d) = BEST_BY_WORDS · words(d) / best + weight · (codes(d) - mean) / deviation,
+
+    with the best score by words, and the mean and the deviation of the scores by codes, of all
+    documents for this query. Scores by codes are about normal, so the best of some thousand is
+    about four deviations above the mean. Scores by words are not: most are 0, and the best of a
+    query with rare words would be twenty deviations above, that of a query with common words five.
+    Divided by the best, one weight suits queries and corpora of either kind. words(d) is BM25 with
+    the opening of a text counted twice, with more weight for bursty terms, and with the scores of
+    the title and of the summary (:mod:`hummingbit.index.lexical`); it is 0 without a term of the
+    query. If no document has a term of the query, or all have the same score by codes, that part is
+    0. A filter changes no score.
+
+    codes(d) is the asymmetric score of a query that has learned from its own best documents. Let w
+    be the real values of the query, and c the weights of the linear discriminant that tells the
+    best documents of the hybrid ranking with w itself from all documents
+    (:meth:`hummingbit.index.moments.CodeMoments.discriminant`). Then the weights of the bits are
+
+        w / |w| + FEEDBACK · c / |c|,
+
+    so documents that resemble those found by both words and codes rank higher. This is relevance
+    feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971),
+    who uses the difference of the means instead of the discriminant; Manning, Raghavan and Schütze,
+    "Introduction to Information Retrieval" (2008), equation 9.3 and section 9.1.6.
+
+    A document that alone has all rare words of a query (:meth:`LexicalIndex.only_row_with`) is one
+    of the first :data:`GUARDED` hits of a search without a filter: where more documents score
+    higher, its score is the next number above that of the last of them. All pages and filters have
+    the same score.
+    """
 
     name = HYBRID
     summary = "by codes and words together"
@@ -820,12 +798,12 @@ class HybridRanking(NamedRanking):
         return self._kept.of(queries)
 
     def _compute_scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
-        for place, words in enumerate(words_of(queries, self.name)):
-            query = queries[place : place + 1]
+        for position, words in enumerate(words_of(queries, self.name)):
+            query = queries[position : position + 1]
             if self._statistics is not None:
                 yield self._scorer_from_statistics(query, words, self._statistics)
             else:
-                if queries.is_unrecognized(place):
+                if queries.is_unrecognized(position):
                     query = replace(query, weights=np.zeros_like(query.weights))
                 scorer = self._scorer(query, words)
                 if self._n_feedback:
@@ -977,20 +955,17 @@ class _Scorer:
         return max(1, math.floor(reached) - 2)
 
 
-# ----------------------------------------------------------------------------
-# Documents by their places in two rankings: by their codes and by their words.
-#
-# The score of a document d is
-#
-#     score(d) = 1 / (c + place of d by codes) + 1 / (c + place of d by words),
-#
-# with places from 1; without a term of the query the second part is 0. Both places are among all
-# documents, whatever the filter. Source: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion
-# Outperforms Condorcet and Individual Rank Learning Methods" (2009), who use c = 60.
-
-
 class ReciprocalRanking(NamedRanking):
-    """A ranking of all documents; it sorts all of them twice."""
+    """Documents by their ranks by codes and by words; it sorts all documents twice.
+
+    The score of a document d is
+
+        score(d) = 1 / (c + rank of d by codes) + 1 / (c + rank of d by words),
+
+    with ranks from 1; without a term of the query the second part is 0. Both ranks are among all
+    documents, whatever the filter. Source: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion
+    Outperforms Condorcet and Individual Rank Learning Methods" (2009), who use c = 60.
+    """
 
     name = HYBRID
     summary = "by the positions in the orders by codes and by words"
@@ -1057,76 +1032,83 @@ class ReciprocalRanking(NamedRanking):
 
     def _scores(self, queries: EncodedQueries) -> list[npt.NDArray[np.float64]]:
         totals = []
-        for place, words in enumerate(words_of(queries, self.name)):
+        for position, words in enumerate(words_of(queries, self.name)):
             by_words = self._lexical.matches(self._lexical.weigh(*words)).scores_of(self._rows)
-            total = np.where(by_words > 0, 1 / (self._constant + _places(by_words)), 0.0)
-            if not queries.has_only_words(place):
-                (by_codes,) = self._codes.score(queries[place : place + 1], [self._rows])
-                total += 1 / (self._constant + _places(by_codes))
+            total = np.where(by_words > 0, 1 / (self._constant + _ranks(by_words)), 0.0)
+            if not queries.has_only_words(position):
+                (by_codes,) = self._codes.score(queries[position : position + 1], [self._rows])
+                total += 1 / (self._constant + _ranks(by_codes))
             totals.append(total)
         return totals
 
 
-def _places(scores: Scores) -> npt.NDArray[np.int64]:
-    """Return the place of each score, from 1, by (score descending, row ascending)."""
-    places = np.empty(len(scores), dtype=np.int64)
-    places[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    return places
+def _ranks(scores: Scores) -> npt.NDArray[np.int64]:
+    """Return the rank of each score, from 1, by (score descending, row ascending)."""
+    positions = np.empty(len(scores), dtype=np.int64)
+    positions[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    return positions
 
 
-# ----------------------------------------------------------------------------
-# The best documents of one ranking, in the order of another.
-#
-# One ranking finds more candidates than hits, and another scores them. A document that is not among
-# the candidates is not found; among them the order is exact.
+class Derived(ABC):
+    """A :class:`Ranking` made from another one, whose hits report what a `scorer` says of them."""
+
+    def __init__(self, ranking: Ranking, scorer: Ranking | Scorer) -> None:
+        self._ranking = ranking
+        self._scorer = scorer
+        self.name = ranking.name
+
+    @abstractmethod
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`."""
+
+    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+        """See :meth:`Ranking.hit_scores`."""
+        return self._scorer.hit_scores(queries, found)
+
+    def anchors(
+        self, queries: EncodedQueries, found: Sequence[RankedRows]
+    ) -> list[tuple[float, float]]:
+        """See :meth:`Ranking.anchors`."""
+        return self._scorer.anchors(queries, found)
+
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+        """See :meth:`Ranking.evidence`."""
+        return self._scorer.evidence(queries, found)
 
 
-class RescoredRanking:
-    """A :class:`Ranking` of the candidates of another one."""
+class RescoredRanking(Derived):
+    """The best documents of one :class:`Ranking`, in the order of another.
+
+    One ranking finds more candidates than hits, and another scores them. A document that is not
+    among the candidates is not found; among them the order is exact.
+    """
 
     def __init__(self, candidates: Ranking, scorer: Scorer, n_candidates: int) -> None:
         """Rank the `n_candidates` best of `candidates` by the scores of `scorer`."""
-        self._candidates = candidates
-        self._scorer = scorer
+        super().__init__(candidates, scorer)
+        self._by = scorer
         self._n_candidates = n_candidates
-        self.name = candidates.name
 
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
-        candidates = self._candidates.rank(queries, self._n_candidates, allowed)
-        all_scores = self._scorer.score(queries, [one.rows for one in candidates])
+        candidates = self._ranking.rank(queries, self._n_candidates, allowed)
+        all_scores = self._by.score(queries, [ranked.rows for ranked in candidates])
         results = []
         for (rows, _, _), scores in zip(candidates, all_scores, strict=True):
             order = np.lexsort((rows, -scores))[:k]
             results.append(RankedRows(rows[order], scores[order]))
         return results
 
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """Return the scores that the other ranking reports."""
-        return self._scorer.hit_scores(queries, found)
-
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        """Return the anchors of the other ranking."""
-        return self._scorer.anchors(queries, found)
-
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        """Return the evidence of the other ranking."""
-        return self._scorer.evidence(queries, found)
-
-
-# ----------------------------------------------------------------------------
-# Some hits of another ranking, chosen among its best.
-
 
 CANDIDATES_A_HIT = 4
 """For each document to find, so many are ranked at first."""
 
 
-class Chosen(ABC):
+class Chosen(Derived):
     """A :class:`Ranking` of what is chosen among the best of another one, whose scores stay.
 
     The other ranking is read from the best; more of it is ranked until `k` are chosen. So whether
@@ -1135,9 +1117,8 @@ class Chosen(ABC):
 
     def __init__(self, ranking: Ranking, n_candidates: int | None = None) -> None:
         """Choose among the first `n_candidates` of a `ranking`, or among all."""
-        self._ranking = ranking
+        super().__init__(ranking, ranking)
         self._n_candidates = n_candidates
-        self.name = ranking.name
 
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
@@ -1145,8 +1126,8 @@ class Chosen(ABC):
         """See :meth:`Ranking.rank`; the scores are those of the whole ranking."""
         results = []
         first = self._n_candidates or CANDIDATES_A_HIT * k
-        for place, candidates in enumerate(self._ranking.rank(queries, first, allowed)):
-            query, count, ranked = queries[place : place + 1], first, candidates
+        for position, candidates in enumerate(self._ranking.rank(queries, first, allowed)):
+            query, count, ranked = queries[position : position + 1], first, candidates
             chosen = self._choose(query, ranked, k)
             while len(chosen) < k and len(ranked.rows) == count and self._n_candidates is None:
                 checkpoint()
@@ -1157,36 +1138,19 @@ class Chosen(ABC):
             results.append(RankedRows(rows, scores, ranked.statistics))
         return results
 
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """Return the scores of the whole ranking."""
-        return self._ranking.hit_scores(queries, found)
-
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        """Return the anchors of the whole ranking."""
-        return self._ranking.anchors(queries, found)
-
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        """Return the evidence of the whole ranking."""
-        return self._ranking.evidence(queries, found)
-
     @abstractmethod
     def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
         """Return the positions of the first `k` that are chosen among `ranked`."""
 
 
-# ----------------------------------------------------------------------------
-# Documents by their best passages.
-#
-# The rankings above order passages where documents have several. The first passage of a document in
-# such an order is its best one. So documents in the order of their first passages are ordered by
-# (score of the best passage descending, row), because rows of passages ascend with those of
-# documents.
-
-
 class BestPassages(Chosen):
-    """A :class:`Ranking` of the best passage of each document, by rows of passages."""
+    """A :class:`Ranking` of documents by their best passages, by rows of passages.
+
+    A ranking orders passages where documents have several. The first passage of a document
+    in such an order is its best one. So documents in the order of their first passages are ordered
+    by (score of the best passage descending, row), because rows of passages ascend with those of
+    documents.
+    """
 
     def __init__(self, passages: Ranking, generation: IndexSnapshot, column: CodeColumn) -> None:
         """Take the passages from a ranking of those of `generation`."""
@@ -1211,15 +1175,12 @@ class BestPassages(Chosen):
         return best
 
 
-# ----------------------------------------------------------------------------
-# The hits of a ranking that are likely to answer the query.
-#
-# Confidence never rises down a ranking, so those are its first ones, and the first k of k + 1 are
-# the ranking of k.
-
-
 class AboveThreshold(Chosen):
-    """A :class:`Ranking` without hits whose confidence is below a threshold."""
+    """A :class:`Ranking` without hits whose confidence is below a threshold.
+
+    Confidence never rises down a ranking, so those are its first ones, and the first k of k + 1 are
+    the ranking of k.
+    """
 
     def __init__(self, ranking: Ranking, threshold: float) -> None:
         """Take the hits of a `ranking` whose confidence is at least the `threshold`."""
@@ -1231,8 +1192,10 @@ class AboveThreshold(Chosen):
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`; no more than `k` candidates are needed."""
         results = []
-        for place, (rows, scores, statistics) in enumerate(self._ranking.rank(queries, k, allowed)):
-            query, ranked = queries[place : place + 1], RankedRows(rows, scores, statistics)
+        for position, (rows, scores, statistics) in enumerate(
+            self._ranking.rank(queries, k, allowed)
+        ):
+            query, ranked = queries[position : position + 1], RankedRows(rows, scores, statistics)
             n_kept = len(self._choose(query, ranked, k))
             results.append(RankedRows(rows[:n_kept], scores[:n_kept], statistics))
         return results
@@ -1242,8 +1205,8 @@ class AboveThreshold(Chosen):
             return []
         line = self._ranking.evidence(query, [ranked])[0].line()
 
-        def score_at(place: int) -> float:
-            some = slice(place, place + 1)
+        def score_at(position: int) -> float:
+            some = slice(position, position + 1)
             one = RankedRows(ranked.rows[some], ranked.scores[some], ranked.statistics)
             return self._ranking.hit_scores(query, [one])[0][0]
 
@@ -1251,17 +1214,14 @@ class AboveThreshold(Chosen):
         return [*range(line.n_reaching(n_ranked, score_at, self._threshold))]
 
 
-# ----------------------------------------------------------------------------
-# One ranking without documents whose codes are near that of a better one.
-#
-# The ranking is read from the best to the worst, and a document is kept unless its code is within
-# a radius of that of one that was kept before. So whether a document is kept depends on better ones
-# only, and the first k of k + 1 are the ranking of k. Documents that were left out leave out no
-# others.
-
-
 class WithoutDuplicates(Chosen):
-    """A :class:`Ranking` without near-duplicates."""
+    """A :class:`Ranking` without documents whose codes are near that of a better one.
+
+    The ranking is read from the best to the worst, and a document is kept unless its code is within
+    a radius of that of one that was kept before. So whether a document is kept depends on better
+    ones only, and the first k of k + 1 are the ranking of k. Documents that were left out leave out
+    no others.
+    """
 
     def __init__(self, ranking: Ranking, generation: IndexSnapshot, radius: int) -> None:
         """Leave out documents of a `ranking` of `generation` by the codes within `radius`."""
@@ -1282,10 +1242,6 @@ class WithoutDuplicates(Chosen):
             near = hamming_distance(codes[position:], codes[position]) <= self._radius
             is_left[position:][near] = False
         return kept
-
-
-# ----------------------------------------------------------------------------
-# Documents by the nearest of several examples.
 
 
 FEWEST_TIMES = 8
@@ -1327,8 +1283,10 @@ class BestScoreRanking:
             count *= CANDIDATES_A_HIT**2
         codes, rows = self._generation.codes()
         if allowed is not None:
-            rows, places, _ = np.intersect1d(rows, allowed, assume_unique=True, return_indices=True)
-            codes = codes[places]
+            rows, positions, _ = np.intersect1d(
+                rows, allowed, assume_unique=True, return_indices=True
+            )
+            codes = codes[positions]
         return [self._ranked(codes, rows, k)]
 
     def _near_positive(self, count: int, k: int, allowed: Rows | None) -> RankedRows:
@@ -1393,10 +1351,6 @@ def _score(order: int, n_bits: int) -> float:
     return sigmoid if order > 0 else -sigmoid
 
 
-# ----------------------------------------------------------------------------
-# Documents that are relevant and unlike each other.
-
-
 class DiverseRanking(Chosen):
     """A :class:`Ranking` of documents that are relevant and differ in code from better ones.
 
@@ -1439,10 +1393,6 @@ class DiverseRanking(Chosen):
             similarity = 1 - 2 * hamming_distance(codes, codes[best]) / n_bits
             np.maximum(nearest, similarity, out=nearest)
         return chosen
-
-
-# ----------------------------------------------------------------------------
-# The registry of rankings, and the ranking of a search.
 
 
 RANKINGS: Mapping[str, type[NamedRanking]] = {
@@ -1518,21 +1468,21 @@ class _TextsByWords:
     ) -> list[RankedRows]:
         return [
             self._ranking_for(query).rank(query, k, allowed)[0]
-            for query in (queries[place : place + 1] for place in range(len(queries)))
+            for query in (queries[position : position + 1] for position in range(len(queries)))
         ]
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        pairs = ((queries[position : position + 1], some) for position, some in enumerate(found))
         return [self._ranking_for(query).hit_scores(query, [some])[0] for query, some in pairs]
 
     def anchors(
         self, queries: EncodedQueries, found: Sequence[RankedRows]
     ) -> list[tuple[float, float]]:
-        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        pairs = ((queries[position : position + 1], some) for position, some in enumerate(found))
         return [self._ranking_for(query).anchors(query, [some])[0] for query, some in pairs]
 
     def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        pairs = ((queries[place : place + 1], some) for place, some in enumerate(found))
+        pairs = ((queries[position : position + 1], some) for position, some in enumerate(found))
         return [self._ranking_for(query).evidence(query, [some])[0] for query, some in pairs]
 
     def _ranking_for(self, query: EncodedQueries) -> Ranking:

@@ -103,27 +103,27 @@ class EncodedQueries:
             self.left_out,
         )
 
-    def words_of(self, place: int) -> QueryWords | None:
+    def words_of(self, position: int) -> QueryWords | None:
         """Return what searches by words take of a query; None if it has no text."""
-        text, terms = self.texts[place], self.terms[place]
+        text, terms = self.texts[position], self.terms[position]
         if text is None:
             return None
         return QueryWords(text, () if terms is None else terms.corrected)
 
-    def is_unrecognized(self, place: int) -> bool:
+    def is_unrecognized(self, position: int) -> bool:
         """Return whether a query is a text without a term that the encoder recognizes.
 
         All such queries have the same code, which says nothing about them.
         """
-        terms = self.terms[place]
+        terms = self.terms[position]
         if terms is None:
-            return self.has_only_words(place)
+            return self.has_only_words(position)
         return not terms.recognized_terms
 
-    def has_only_words(self, place: int) -> bool:
+    def has_only_words(self, position: int) -> bool:
         """Return whether a query is a text that the encoder does not take; its code is zeros."""
-        is_text = self.has_words and self.texts[place] is not None
-        return is_text and not self.weighted[place] and not self.weights[place].any()
+        is_text = self.has_words and self.texts[position] is not None
+        return is_text and not self.weighted[position] and not self.weights[position].any()
 
     @classmethod
     def of_codes(cls, codes: Codes) -> EncodedQueries:

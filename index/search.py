@@ -628,10 +628,10 @@ def choose_ranking(default: str, queries: EncodedQueries, options: SearchOptions
     if options.radius is not None or options.rerank:
         return HAMMING
     if queries.has_words:
-        texts = [place for place, text in enumerate(queries.texts) if text is not None]
+        texts = [position for position, text in enumerate(queries.texts) if text is not None]
         if all(map(queries.has_only_words, texts)):
             return default if default in BY_WORDS else BM25
-        if any(queries.terms[place] is None for place in texts):
+        if any(queries.terms[position] is None for position in texts):
             return HYBRID
     return default if queries.weighted.any() else HAMMING
 
@@ -983,21 +983,21 @@ def add_highlights(
     language are not marked, unless the query has no other words or has them in a phrase.
     """
     analyzer = analyzer or ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
-    for place in range(len(hits)):
-        words = queries.words_of(place)
+    for position in range(len(hits)):
+        words = queries.words_of(position)
         if words is None:
             continue
         if lexical is None:
             terms = dict.fromkeys(analyzer.terms(words.with_corrections), 1.0)
         else:
             terms = {one.term: one.idf for one in lexical.weigh(*words).terms}
-        unmarked = _unmarked(terms, queries.read[place] if queries.read else None, analyzer)
+        unmarked = _unmarked(terms, queries.read[position] if queries.read else None, analyzer)
         weights = {term: idf for term, idf in terms.items() if idf and term not in unmarked}
-        hits[place] = [
+        hits[position] = [
             hit._replace(highlight=_highlight_hit(hit.text, hit.passage, weights, analyzer))
             if hit.text is not None
             else hit
-            for hit in hits[place]
+            for hit in hits[position]
         ]
     if with_text:
         return hits
@@ -1208,8 +1208,8 @@ class Search:
             if start or count > FEW_HITS:
                 checkpoint()
             some = queries if whole else queries[start : start + step]
-            for place, found in enumerate(ranking.rank(some, count, allowed), start):
-                pages.append(_page(self._drop_unrecognized(place, found), offset, k, offset))
+            for position, found in enumerate(ranking.rank(some, count, allowed), start):
+                pages.append(_page(self._drop_unrecognized(position, found), offset, k, offset))
         return pages
 
     def _pages_apart(
@@ -1217,15 +1217,15 @@ class Search:
     ) -> list[Page]:
         queries, offset, k = self.queries, self.options.offset, self.options.k
         pages: list[Page] = []
-        for place in range(len(queries)):
+        for position in range(len(queries)):
             checkpoint()
-            rows, query = restricted.get(place, allowed), queries[place : place + 1]
+            rows, query = restricted.get(position, allowed), queries[position : position + 1]
             if self._after is not None:
                 found = hits_after(self._after, ranking, query, k, rows)
                 pages.append(_page(found, 0, k, self._after.passed))
             else:
                 (found,) = ranking.rank(query, offset + k + 1, rows)
-                pages.append(_page(self._drop_unrecognized(place, found), offset, k, offset))
+                pages.append(_page(self._drop_unrecognized(position, found), offset, k, offset))
         return pages
 
     def pages_of_groups(self, groups: Sequence[Sequence[RankedGroup]]) -> list[Page]:
@@ -1271,10 +1271,10 @@ class Search:
         ranked = [page.found for page in pages]
         scores = ranking.hit_scores(queries, ranked)
         hits: list[list[Hit]] = []
-        for place, one in enumerate(ranked):
-            if place or len(one.rows) > FEW_HITS:
+        for position, one in enumerate(ranked):
+            if position or len(one.rows) > FEW_HITS:
                 checkpoint()
-            hits.append(self._hits(place, one, scores[place], stored_rows))
+            hits.append(self._hits(position, one, scores[position], stored_rows))
         if options.with_relevance:
             hits = add_relevances(hits, ranking.anchors(queries, ranked))
         if options.has_confidences:
@@ -1318,30 +1318,30 @@ class Search:
             return [self.ranking] * len(self.queries.codes)
         return rankings_of(self.queries, self.ranking, self.default)
 
-    def finds_all(self, place: int) -> bool:
+    def finds_all(self, position: int) -> bool:
         """Tell whether a query certainly ranks all documents, or all that its filter allows."""
         options, ranking = self.options, self.ranking
         if options.radius is not None or options.rescore or options.collapse_duplicates is not None:
             return False
         if options.score_threshold is not None:
             return False
-        if ranking in BY_WORDS and self.queries.texts[place] is not None:
+        if ranking in BY_WORDS and self.queries.texts[position] is not None:
             is_fused = options.hybrid is not None and options.hybrid.rrf is not None
-            return ranking == HYBRID and not is_fused and not self.queries.is_unrecognized(place)
-        return not self.finds_nothing(place)
+            return ranking == HYBRID and not is_fused and not self.queries.is_unrecognized(position)
+        return not self.finds_nothing(position)
 
-    def finds_nothing(self, place: int) -> bool:
+    def finds_nothing(self, position: int) -> bool:
         """Tell whether a query is ranked by a code that says nothing about it."""
-        terms = self.queries.terms[place]
+        terms = self.queries.terms[position]
         return terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
 
-    def _drop_unrecognized(self, place: int, found: RankedRows) -> RankedRows:
+    def _drop_unrecognized(self, position: int, found: RankedRows) -> RankedRows:
         """Return no rows for a query that is ranked by a code that says nothing about it."""
-        unknown = self.finds_nothing(place)
+        unknown = self.finds_nothing(position)
         return RankedRows(found.rows[:0], found.scores[:0]) if unknown else found
 
     def _hits(
-        self, place: int, found: RankedRows, scores: list[float], by_row: Mapping[int, StoredRow]
+        self, position: int, found: RankedRows, scores: list[float], by_row: Mapping[int, StoredRow]
     ) -> list[Hit]:
         """Return the hits of one query, best first."""
         column = self.code_column
@@ -1349,7 +1349,7 @@ class Search:
         document_rows = [*map(column.document_row, rows)] if column.has_passages else rows
         stored = [by_row[row] for row in document_rows]
         if self.needs_codes:
-            query = self.queries[place : place + 1]
+            query = self.queries[position : position + 1]
             return hits_with_codes(query, self.options, rows, stored, scores, column=column)
         negative: list[int] = found.scores.tolist()
         return [

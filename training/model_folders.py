@@ -135,16 +135,20 @@ def _read_pooling(folder: Path, config: Mapping[str, Any]) -> tuple[Pooling, boo
             f"{folder / 'modules.json'}: has a module {unknown[0]}; a model is read that consists"
             " of Transformer, Pooling and perhaps Normalize"
         )
-    places = [module.get("path", "") for module in modules if "Pooling" in str(module.get("type"))]
-    place = folder / (places[0] if places else "1_Pooling") / "config.json"
-    if not place.resolve().is_relative_to(folder.resolve()):
+    positions = [
+        module.get("path", "") for module in modules if "Pooling" in str(module.get("type"))
+    ]
+    position = folder / (positions[0] if positions else "1_Pooling") / "config.json"
+    if not position.resolve().is_relative_to(folder.resolve()):
         raise ModelError(f"{folder / 'modules.json'}: names a file outside of the folder")
-    settings = _read_json(place)
+    settings = _read_json(position)
     chosen = [mode for mode, value in settings.items() if mode.startswith("pooling_mode") and value]
     if not chosen:
         chosen = ["pooling_mode_mean_tokens"]
     if len(chosen) > 1 or chosen[0] not in _POOLINGS:
-        raise ModelError(f"{place}: pools by {', '.join(chosen)}; it must be by one of {_names()}")
+        raise ModelError(
+            f"{position}: pools by {', '.join(chosen)}; it must be by one of {_names()}"
+        )
     size = settings.get("word_embedding_dimension") or config.get("hidden_size")
     if not isinstance(size, int):
         raise ModelError(f"{folder / 'config.json'}: has no hidden_size")
@@ -258,13 +262,13 @@ class _BertGraph:
     def _embeddings(self) -> str:
         """Add the sum of the vectors of tokens and places, normalized."""
         words = self._weight("embeddings.word_embeddings.weight")
-        places = self._array("embeddings.position_embeddings.weight")[_offset(self.config) :]
+        positions = self._array("embeddings.position_embeddings.weight")[_offset(self.config) :]
         # One text at a time is read, so all tokens are of the first kind.
-        places = places + self._array("embeddings.token_type_embeddings.weight")[0]
+        positions = positions + self._array("embeddings.token_type_embeddings.weight")[0]
         self._add("Gather", [words, "input_ids"], "words")
         self._add("Shape", ["input_ids"], "length", start=1, end=2)
         start = self._constant("start", np.zeros(1, np.int64))
-        self._add("Slice", [self._constant("positions", places), start, "length"], "places")
+        self._add("Slice", [self._constant("positions", positions), start, "length"], "places")
         self._add("Add", ["words", "places"], "sum")
         norm = [self._weight(f"embeddings.LayerNorm.{part}") for part in ("weight", "bias")]
         return self._add("LayerNormalization", ["sum", *norm], "embedded", epsilon=self._epsilon)

@@ -228,8 +228,8 @@ def choose_word_dropout(
         )
         trial = hold_out_grouped_fold(shown, short)
         metric = trial.metric
-        for place, value in enumerate(values):
-            which = f"trial {len(values) * number + place + 1} of {_TRIALS * len(values)}"
+        for position, value in enumerate(values):
+            which = f"trial {len(values) * number + position + 1} of {_TRIALS * len(values)}"
             with part_of_stages(f"{which}, word dropout {value:g}"):
                 scores[value].append(score(trial, replace(short, word_dropout=value)))
     means = {value: float(np.mean(of_value)) for value, of_value in scores.items()}

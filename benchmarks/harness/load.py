@@ -79,7 +79,7 @@ def _run(address: str, requests: list[bytes], clients: int, seconds: float) -> d
     parts = urlsplit(address)
     where = (parts.hostname or "127.0.0.1", parts.port or 80)
     step = max(1, len(requests) // clients)
-    connected = [_Client(where, requests, place * step) for place in range(clients)]
+    connected = [_Client(where, requests, position * step) for position in range(clients)]
     with selectors.DefaultSelector() as selector:
         for client in connected:
             selector.register(client.socket, selectors.EVENT_READ, client)

@@ -28,10 +28,10 @@ def main() -> None:
     stop_at = began + float(seconds)
 
     def send_queries(client: int) -> list[float]:
-        latencies, place, now = [], client * step, time.perf_counter()
+        latencies, position, now = [], client * step, time.perf_counter()
         while now < stop_at:
-            search_milvus(connections[client], codes[place % len(codes)])
-            place, before, now = place + 1, now, time.perf_counter()
+            search_milvus(connections[client], codes[position % len(codes)])
+            position, before, now = position + 1, now, time.perf_counter()
             latencies.append(now - before)
         return latencies
 

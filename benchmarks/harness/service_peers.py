@@ -51,8 +51,8 @@ def milvus(corpus: Corpus) -> Iterator[list[System]]:
         client = fill_milvus(address, corpus.codes)
         np.save(corpus.folder / "query_codes.npy", corpus.query_codes)
 
-        def search(place: int) -> list[int]:
-            (hits,) = search_milvus(client, corpus.query_codes[place].tobytes())
+        def search(position: int) -> list[int]:
+            (hits,) = search_milvus(client, corpus.query_codes[position].tobytes())
             return [int(hit["id"]) for hit in hits]
 
         load = ["benchmarks.harness.load_milvus", address, str(corpus.folder / "query_codes.npy")]
@@ -109,8 +109,8 @@ def txtai(corpus: Corpus, python: Path) -> Iterator[list[System]]:
             ]
             paths_file.write_text("".join(f"{path}\n" for path in paths))
 
-            def search(place: int) -> list[int]:
-                with urllib.request.urlopen(address + paths[place]) as response:  # noqa: S310
+            def search(position: int) -> list[int]:
+                with urllib.request.urlopen(address + paths[position]) as response:  # noqa: S310
                     return [int(hit["id"]) for hit in json.load(response)]
 
             load = ["benchmarks.harness.load", address, "GET", "-", str(paths_file)]

@@ -114,8 +114,8 @@ def _folder(documents: Documents, folder: Path) -> Path:
 def _broken_lines(documents: Documents, folder: Path) -> Path:
     path = _other_names(documents, folder)
     lines = path.read_text().splitlines()
-    for place in range(100, 700, 100):
-        lines[place] += ",too,many"
+    for position in range(100, 700, 100):
+        lines[position] += ",too,many"
     path.write_text("\n".join(lines))
     return path
 

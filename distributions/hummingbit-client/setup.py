@@ -32,9 +32,9 @@ def write_package() -> None:
     for source in sorted(SOURCES.rglob("*.py")):
         relative = source.relative_to(SOURCES)
         text = _with_package_names(source.read_text(encoding="utf-8"))
-        place = package / relative
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
+        path = package / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
         module = ".".join((PACKAGE, *relative.with_suffix("").parts))
         classes = {node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
         modules.update((name, module) for name in classes.intersection(PUBLIC))

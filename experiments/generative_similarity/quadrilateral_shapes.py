@@ -140,24 +140,24 @@ def draw(corners_N42: Corners, size: int) -> npt.NDArray[np.uint8]:
 
     The brightness of a pixel on the border is the share of it that lies inside.
     """
-    places = (np.arange(size * _SUBPIXELS) + 0.5) / (size * _SUBPIXELS)
-    places = (places - 0.5) * PICTURE_WIDTH
+    points = (np.arange(size * _SUBPIXELS) + 0.5) / (size * _SUBPIXELS)
+    points = (points - 0.5) * PICTURE_WIDTH
     pictures = np.empty((len(corners_N42), size, size), dtype=np.uint8)
     for picture, corners_42 in zip(pictures, corners_N42, strict=True):
-        inside = _inside(corners_42, places)
+        inside = _inside(corners_42, points)
         shares = inside.reshape(size, _SUBPIXELS, size, _SUBPIXELS).mean(axis=(1, 3))
         picture[:] = np.rint(255 * shares)
     return pictures
 
 
-def _inside(corners_42: Corners, places: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+def _inside(corners_42: Corners, points: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     """Return which points of the square grid lie inside, ``bool[y, x]``, by counting crossings."""
-    y = places[:, None]
-    inside = np.zeros((len(places), len(places)), dtype=np.bool_)
+    y = points[:, None]
+    inside = np.zeros((len(points), len(points)), dtype=np.bool_)
     for start, end in zip(corners_42, np.roll(corners_42, -1, axis=0), strict=True):
         if start[1] == end[1]:
             continue
         spans_y = (start[1] > y) != (end[1] > y)
         crossing = start[0] + (y - start[1]) / (end[1] - start[1]) * (end[0] - start[0])
-        inside ^= spans_y & (places[None, :] < crossing)
+        inside ^= spans_y & (points[None, :] < crossing)
     return inside

@@ -312,12 +312,14 @@ def _narrowed_comparison(field: str, operator: str, value: Any) -> Filter | None
         raise FilterError(f"operator is {operator!r}; it must be one of {', '.join(OPERATORS)}")
     if operator in ("in", "not in") and not isinstance(value, list):
         raise FilterError(f"{field}: the value of {operator!r} is {value!r}; it must be a list")
-    place = field if field.startswith("meta.") else f"meta.{field}"
-    parts = [_narrowed_place(field, at, operator, value) for at in (place, place[5:])]
+    payload_field = field if field.startswith("meta.") else f"meta.{field}"
+    parts = [
+        _narrowed_place(field, at, operator, value) for at in (payload_field, payload_field[5:])
+    ]
     return any_of(parts)
 
 
-def _narrowed_place(field: str, place: str, operator: str, value: Any) -> Filter | None:
+def _narrowed_place(field: str, payload_field: str, operator: str, value: Any) -> Filter | None:
     """Return a condition on one place in payloads.
 
     Documents that Haystack did not write have no ``meta`` around the fields of their payloads.
@@ -327,13 +329,13 @@ def _narrowed_place(field: str, place: str, operator: str, value: Any) -> Filter
         return None
     values = value if isinstance(value, list) and operator in ("in", "not in") else [value]
     if operator in ("!=", "not in"):
-        return present(place) if None in values else None
+        return present(payload_field) if None in values else None
     if operator in BOUND_NAMES and not isinstance(value, str):
-        return in_order(place, BOUND_NAMES[operator], value)
+        return in_order(payload_field, BOUND_NAMES[operator], value)
     # The same time can be written in several ways.
     if operator in BOUND_NAMES or any(_can_be_date(one) for one in values):
-        return None if None in values else present(place)
-    return equal_to_any(place, values)
+        return None if None in values else present(payload_field)
+    return equal_to_any(payload_field, values)
 
 
 def _can_be_date(value: Any) -> bool:

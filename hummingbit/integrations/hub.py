@@ -53,13 +53,13 @@ def push(folder: Path, repository: str, *, private: bool, card: str) -> str:
     """
     hub = _library()
     with TemporaryDirectory(prefix="hummingbit-push-") as parent, _hub_errors():
-        place = Path(parent) / "encoder"
-        fingerprint = install_artifact(folder, place).fingerprint
-        (place / CARD).write_text(card, encoding="utf-8")
+        target = Path(parent) / "encoder"
+        fingerprint = install_artifact(folder, target).fingerprint
+        (target / CARD).write_text(card, encoding="utf-8")
         api = hub.HfApi()
         api.create_repo(repository, private=private or None, exist_ok=True)
         message = f"hummingbit encoder {fingerprint[:12]}"
-        commit = api.upload_folder(repo_id=repository, folder_path=place, commit_message=message)
+        commit = api.upload_folder(repo_id=repository, folder_path=target, commit_message=message)
     return str(commit.commit_url)
 
 

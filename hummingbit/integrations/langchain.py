@@ -248,7 +248,7 @@ class HummingbitVectorStore(VectorStore):
         signs = [self._signs(hit.code or "") for hit in hits]
         of_query = self._signs(hits.query_code or "")
         chosen = maximal_marginal_relevance(np.array(of_query), signs, lambda_mult, k)
-        return [_hit_document(hits[place]) for place in chosen]
+        return [_hit_document(hits[position]) for position in chosen]
 
     def _similarity_search_with_relevance_scores(
         self,

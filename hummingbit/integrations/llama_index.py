@@ -316,6 +316,6 @@ def _comparison_holds(filter_: MetadataFilter, metadata: Mapping[str, Any]) -> b
     try:
         return compare("")
     except TypeError as error:
-        place = f"filters: {filter_.key!r} {filter_.operator.value} {filter_.value!r}"
+        condition = f"filters: {filter_.key!r} {filter_.operator.value} {filter_.value!r}"
         found = f"{metadata[filter_.key]!r:.80}"
-        raise ValueError(f"{place} cannot be compared with {found}: {error}") from None
+        raise ValueError(f"{condition} cannot be compared with {found}: {error}") from None

@@ -323,13 +323,13 @@ def read_records(
     if not has_annotations(connection):
         return []
     conditions, values = [_of_living_documents(connection)], dict[str, Any]()
-    for place, (column, value) in enumerate(equal.items()):
+    for position, (column, value) in enumerate(equal.items()):
         if value is not None:
-            conditions.append(f'"{column}" = :equal{place}')
-            values[f"equal{place}"] = value
+            conditions.append(f'"{column}" = :equal{position}')
+            values[f"equal{position}"] = value
     if after:
-        values |= {f"after{place}": value for place, value in enumerate(after)}
-        last = ", ".join(f":after{place}" for place in range(len(after)))
+        values |= {f"after{position}": value for position, value in enumerate(after)}
+        last = ", ".join(f":after{position}" for position in range(len(after)))
         conditions.append(f"({', '.join(table.key)}) > ({last})")
     query = f"""
         SELECT {table.columns}, checksum FROM {table.name}

@@ -283,10 +283,10 @@ def _parse_block(stored: tuple[Any, ...], code_size: int) -> Block:
 def _remove_rows(block: Block, removed: Rows) -> Block:
     if not len(removed) or not len(block.rows):
         return block
-    places = np.searchsorted(block.rows, removed)
-    places = places[places < len(block.rows)]
+    positions = np.searchsorted(block.rows, removed)
+    positions = positions[positions < len(block.rows)]
     remaining = np.ones(len(block.rows), dtype=np.bool_)
-    remaining[places[np.isin(block.rows[places], removed)]] = False
+    remaining[positions[np.isin(block.rows[positions], removed)]] = False
     return Block(block.codes[remaining], block.rows[remaining])
 
 
@@ -901,12 +901,12 @@ class DocumentReader(RowReader):
             StoredDocument(
                 id_,
                 row,
-                digits[place * size : (place + 1) * size],
+                digits[position * size : (position + 1) * size],
                 text,
                 None if vector is None else unpack_vector(vector, self._keep_vectors),
-                payloads[place],
+                payloads[position],
             )
-            for place, (row, id_, _, text, vector, *_) in enumerate(stored)
+            for position, (row, id_, _, text, vector, *_) in enumerate(stored)
         ]
 
     @property

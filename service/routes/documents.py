@@ -202,10 +202,10 @@ def update_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limit
     """
     updates: list[PayloadUpdate] = []
     for position, one in enumerate(body.updates):
-        place = ("updates", position)
+        location = ("updates", position)
         for name in ("set", "merge", "overwrite"):
-            check_payload(getattr(one, name), limits, *place, name=name)
-        with pointing_at(*place):
+            check_payload(getattr(one, name), limits, *location, name=name)
+        with pointing_at(*location):
             updates.append(PayloadUpdate.of(one.model_dump()))
     result = collection.update_payloads(updates, body.if_generation)
     filters = [update.filter for update in updates if update.filter is not None]

@@ -233,35 +233,35 @@ async def search(request: Request, name: str, body: SearchRequest) -> Response:
     return JSONAnswer(await search_response(request.app, request.scope["state"], name, body))
 
 
-def query_of(search: SearchFields, limit: int, limits: Settings, *place: str | int) -> Query:
-    """Return the query of the search at `place` of the body, which is for `limit` hits.
+def query_of(search: SearchFields, limit: int, limits: Settings, *location: str | int) -> Query:
+    """Return the query of the search at `location` of the body, which is for `limit` hits.
 
     Raises:
         ProblemError: pointing to the field that is invalid, such as the limit.
     """
     if limit > limits.max_limit:
         message = f"is {show(limit)}; it must be from 1 to {limits.max_limit:,}"
-        raise invalid_field(message, *place, "limit")
+        raise invalid_field(message, *location, "limit")
     text, vector = search.text, None
     # Checked here first, so that a valid search enters fewer modules.
     if text is not None and len(text) > limits.max_text_length:
-        check_text(text, limits, *place)
+        check_text(text, limits, *location)
     if search.vector is not None:
-        with pointing_at(*place):
+        with pointing_at(*location):
             vector = parse_vector(search.vector)
     code = search.code
     if code is not None and not isinstance(code, str):
-        with pointing_at(*place):
+        with pointing_at(*location):
             code = parse_code(code)
     return Query(text, vector, code, search.id)
 
 
-def check_radius(radius: int | None, collection: CollectionBackend, *place: str | int) -> None:
+def check_radius(radius: int | None, collection: CollectionBackend, *location: str | int) -> None:
     """Raise a ProblemError if `radius` exceeds the number of bits of the collection's codes."""
     # A collection without codes refuses every radius.
     if radius is not None and radius > collection.n_bits > 0:
         message = f"is {show(radius)}; it must be from 0 to {collection.n_bits}"
-        raise invalid_field(message, *place, "radius")
+        raise invalid_field(message, *location, "radius")
 
 
 # ----------------------------------------------------------------------------
@@ -326,12 +326,12 @@ class FastPath:
             return answers
         searches = [None if one is None else self._read_search(*one) for one in arrived]
         found: list[bytes | None] = self._app.state.batcher.answer_now(searches)
-        for place, (one, answer) in enumerate(zip(arrived, found, strict=True)):
+        for location, (one, answer) in enumerate(zip(arrived, found, strict=True)):
             if one is not None and answer is not None:
                 scope, _ = one
                 scope["route"] = self
                 if len(answer) <= SENT_AT_ONCE:
-                    answers[place] = answer
+                    answers[location] = answer
                 else:
                     scope["state"]["answer"] = answer  # a task sends it, in parts
         return answers
@@ -555,8 +555,8 @@ def recommend_documents(
     try:
         result = collection.recommend(positive, negative, options, body.strategy)
     except InputError as error:
-        place = () if error.position is None else (error.position,)
-        raise invalid_field(error.reason, error.field, *place) from None
+        location = () if error.position is None else (error.position,)
+        raise invalid_field(error.reason, error.field, *location) from None
     seconds = time.perf_counter() - start
     answer = search_answer(collection, result, 0, options, seconds)
     if not answer["hits"] and not options.offset:
@@ -597,8 +597,8 @@ def _encode(collection: CollectionBackend, queries: Sequence[Query]) -> Codes:
         try:
             codes.append(collection.encode_queries(queries[start : start + ENCODED_AT_ONCE]).codes)
         except InputError as error:
-            place = None if error.position is None else start + error.position
-            raise InputError(error.field, error.reason, place) from None
+            location = None if error.position is None else start + error.position
+            raise InputError(error.field, error.reason, location) from None
     return np.concatenate(codes)
 
 

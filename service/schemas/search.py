@@ -580,8 +580,8 @@ def _pieces(answer: Mapping[str, Any]) -> Iterator[bytes]:
         return
     rest = to_json({name: value for name, value in answer.items() if name not in lists})
     yield rest[:-1]
-    for place, name in enumerate(lists):
-        yield (b"," if place or len(rest) > 2 else b"") + b'"' + name.encode() + b'":['
+    for position, name in enumerate(lists):
+        yield (b"," if position or len(rest) > 2 else b"") + b'"' + name.encode() + b'":['
         entries = answer[name]
         size = 1 if name == "results" else ENTRIES_AT_ONCE
         for start in range(0, len(entries), size):
