@@ -6,7 +6,9 @@ not yet the best for people's queries: these repeat more or fewer of a document'
 corpus tells. So the fitted weight is the geometric mean of this one and the default, which is best
 on judged queries of several corpora, and at most :data:`MOST` (:func:`fitted_weight`). An encoder
 that learned from nearly all documents finds their sentences too easily: the number of documents
-gives its weight (:func:`usual_weight`). Where people have judged queries, these decide
+gives its weight (:func:`usual_weight`). A language model has read other texts than these and
+knows words that the documents do not have, so its queries keep fewer words of their documents, and
+its default is :data:`OF_MODELS`. Where people have judged queries, these decide
 (:func:`judged_weight`).
 """
 
@@ -42,6 +44,9 @@ MOST = 0.6
 """The highest weight that made queries can give: they flatter encoders that learned from their
 documents."""
 
+OF_MODELS = 0.8
+"""The default weight of the codes of a language model."""
+
 LEAST_HELD_OUT = 100
 """An encoder that learned from documents finds them by any of their sentences. So queries are made
 of documents that it has not seen, and of none where there are fewer."""
@@ -50,6 +55,8 @@ _SOUGHT, SEARCHED = 400, 20_000
 """The documents that are searched for, and those that they are searched among, at most."""
 # A sentence of fewer words may be said of any document.
 _LEAST_WORDS = 3
+# The share of the words that a made query keeps of those that the rest of its document has.
+_KEPT, _KEPT_FOR_MODELS = 0.5, 0.25
 
 Curve = npt.NDArray[np.float64]
 """What each query finds with each weight, ``float64[W, Q]``; larger is better."""
@@ -57,6 +64,10 @@ Curve = npt.NDArray[np.float64]
 
 class TextEncoder(Protocol):
     """What makes codes of documents and weights of queries: an encoder, here or at a service."""
+
+    @property
+    def is_slow(self) -> bool:
+        """See :attr:`hummingbit.encoder.encoder.Encoder.is_slow`."""
 
     def encode(self, inputs: list[str], /) -> Codes:
         """Return the codes of documents, ``uint8[N, C]``."""
@@ -87,8 +98,10 @@ def known_items(
 
     The documents of the queries are of the rows `held_out`, or of all. People ask in
     other words than documents use, so half of the words that a query shares with the rest of its
-    document are left out of it. Returns None if no text has two sentences, or six words.
+    document are left out of it, and three quarters where a language model reads the texts. Returns
+    None if no text has two sentences, or six words.
     """
+    kept = _KEPT_FOR_MODELS if encoder.is_slow else _KEPT
     rng = np.random.default_rng(seed)
     is_held_out = np.zeros(len(texts), dtype=bool)
     if held_out is not None:
@@ -99,7 +112,7 @@ def known_items(
     n_candidates = len(texts) if held_out is None else int(is_held_out.sum())
     sought, queries, rests = [], [], []
     for position in range(min(n_candidates, len(searched))):
-        parts = _take_out_a_sentence(texts[searched[position]], rng)
+        parts = _take_out_a_sentence(texts[searched[position]], kept, rng)
         if parts is not None:
             sought.append(position)
             queries.append(parts[0])
@@ -153,12 +166,15 @@ def made_curve(items: KnownItems) -> Curve:
     return found
 
 
-def fitted_weight(curve: Curve) -> float:
+def fitted_weight(curve: Curve, *, of_model: bool = False) -> float:
     """Return the geometric mean of the default weight and the one that is best on made queries.
 
-    It is at most :data:`MOST`.
+    It is at most :data:`MOST`. The codes `of_model` are those of a language model; their default is
+    :data:`OF_MODELS`, and they have no such bound, because the model has not learned the documents.
     """
-    return float(f"{min(np.sqrt(DEFAULT_WEIGHT * likely_best(curve)), MOST):.2g}")
+    default = OF_MODELS if of_model else DEFAULT_WEIGHT
+    weight = float(np.sqrt(default * likely_best(curve)))
+    return float(f"{weight if of_model else min(weight, MOST):.2g}")
 
 
 def usual_weight(n_documents: int) -> float:
@@ -230,10 +246,13 @@ def validated(curve: Curve, n_folds: int = 5) -> float:
     return float(np.mean(values))
 
 
-def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str] | None:
+def _take_out_a_sentence(
+    text: str, kept_share: float, rng: np.random.Generator
+) -> tuple[str, str] | None:
     """Return a query made of a sentence of a text, and the text without it; None if too short.
 
-    A text of one sentence is cut in two halves.
+    A text of one sentence is cut in two halves. The query keeps a share of the words that it
+    shares with the rest.
     """
     sentences = split_sentences(text)
     positions = [i for i, one in enumerate(sentences) if len(one.split()) >= _LEAST_WORDS]
@@ -253,6 +272,8 @@ def _take_out_a_sentence(text: str, rng: np.random.Generator) -> tuple[str, str]
     terms_of = ANALYZERS[DEFAULT_ANALYZER].terms
     shared = set(terms_of(rest))
     kept = [
-        word for word in sentence.split() if shared.isdisjoint(terms_of(word)) or rng.random() < 0.5
+        word
+        for word in sentence.split()
+        if shared.isdisjoint(terms_of(word)) or rng.random() < kept_share
     ]
     return " ".join(kept) if len(kept) > 1 else sentence, rest

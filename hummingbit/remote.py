@@ -644,6 +644,11 @@ class RemoteEncoder:
         self._client = client
         self._name = name
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether a language model reads the texts; every other encoder of texts has terms."""
+        return self._client.encoder(self._name)["terms"] is None
+
     def encode(self, inputs: Sequence[str]) -> Codes:
         """Return the codes of texts as documents, ``uint8[N, C]``."""
         return np.array(

@@ -20,7 +20,7 @@ from hummingbit.encoder.artifact import (
 )
 from hummingbit.encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
 from hummingbit.encoder.codes import Codes
-from hummingbit.encoder.encoder import Encoder, Features, LanguageModel
+from hummingbit.encoder.encoder import Encoder, Features
 from hummingbit.encoder.learned import learned_bytes
 from hummingbit.encoder.recipes import LabelledRecipe
 from hummingbit.encoder.text_features import Floats
@@ -243,7 +243,7 @@ def _with_fitted_weight(
 
     Without enough documents that the encoder has not learned from, it is that of so many documents.
     """
-    held_out = None if isinstance(encoder.features, LanguageModel) else parts.validation
+    held_out = None if encoder.is_slow else parts.validation
     if held_out is not None and len(held_out) < LEAST_HELD_OUT:
         return replace(encoder, hybrid_weight=usual_weight(len(data))), {}
     begin_stage("fitting the weight of codes beside words")
@@ -252,7 +252,8 @@ def _with_fitted_weight(
     if items is None:
         return encoder, {}
     curve = made_curve(items)
-    return replace(encoder, hybrid_weight=fitted_weight(curve)), curve_means(curve)
+    weight = fitted_weight(curve, of_model=encoder.is_slow)
+    return replace(encoder, hybrid_weight=weight), curve_means(curve)
 
 
 def collapse_warnings(codes: Codes) -> tuple[str, ...]:

@@ -133,7 +133,8 @@ def rank(
                 yield from _rank_codes(label, coded, corpus, words)
                 if items is None:
                     continue
-                chosen = fitted_weight(made_curve(items.of(directions, thresholds)))
+                curve = made_curve(items.of(directions, thresholds))
+                chosen = fitted_weight(curve, of_model=True)
                 print(f"{corpus.name}, {n_bits} bits: the fitted weight is {chosen:g}", flush=True)
                 by_words, by_codes = _parts_of_hybrid(coded, corpus, words)
                 yield f"{label} and words, {CHOSEN}", np.round(by_words + chosen * by_codes, 9)

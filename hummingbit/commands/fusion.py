@@ -112,10 +112,10 @@ def _fit_made(collection: Collection | RemoteCollection) -> _Fit:
         if len(held_out) < min(len(texts), LEAST_HELD_OUT):
             held_out, warning = np.arange(len(texts)), MADE_OF_TRAINING
         items = known_items(encoder, texts, seed=0, held_out=held_out)
-    if items is None:
+    if encoder is None or items is None:
         raise OptionError("--fit: no document has two sentences; give --queries and --qrels")
     curve = made_curve(items)
-    return _Fit(curve, "MRR", fitted_weight(curve), warning)
+    return _Fit(curve, "MRR", fitted_weight(curve, of_model=encoder.is_slow), warning)
 
 
 def _sampled_texts(collection: Collection | RemoteCollection) -> list[str]:

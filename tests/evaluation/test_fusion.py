@@ -8,8 +8,10 @@ import pytest
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import pack_bits
+from hummingbit.encoder.encoder import Encoder
 from hummingbit.evaluation.fusion import (
     MOST,
+    OF_MODELS,
     WEIGHTS,
     KnownItems,
     fitted_weight,
@@ -34,6 +36,7 @@ def test_the_weight_is_in_the_middle_of_those_that_may_be_best() -> None:
     clear[WEIGHTS.index(2.0)] += 0.1
     assert likely_best(clear) == pytest.approx(2)
     assert fitted_weight(clear) == MOST
+    assert fitted_weight(clear, of_model=True) == pytest.approx((2 * OF_MODELS) ** 0.5, rel=0.05)
     clear[WEIGHTS.index(0.25)] += 0.2
     assert fitted_weight(clear) == pytest.approx((0.25 * DEFAULT_WEIGHT) ** 0.5, rel=0.05)
     assert likely_best(np.ones((len(WEIGHTS), 3))) == pytest.approx(DEFAULT_WEIGHT, rel=0.15)
@@ -78,6 +81,26 @@ def test_a_query_is_left_out_of_its_document() -> None:
         assert query
     changed = encoder.encode(list(items.documents))
     np.testing.assert_array_equal(items.codes, changed)
+
+
+class _Model(Encoder):
+    """An encoder that says that a language model reads its texts."""
+
+    is_slow = True
+
+
+def test_queries_for_a_language_model_keep_fewer_words_of_their_documents() -> None:
+    encoder = text_encoder()
+    model = _Model(encoder.features, encoder.layers, encoder.thresholds, {})
+    words = random_texts(1000, 3)
+    texts = [f"{' '.join(words[start : start + 10])}. " * 2 for start in range(0, 1000, 10)]
+    by_words, by_model = (known_items(one, texts, seed=0) for one in (encoder, model))
+    assert by_words is not None
+    assert by_model is not None
+    of_words, of_model = (
+        sum(len(text.split()) for text in one.queries.texts) for one in (by_words, by_model)
+    )
+    assert of_model < 0.7 * of_words
 
 
 def test_texts_without_sentences_make_no_queries() -> None:
