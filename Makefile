@@ -114,8 +114,7 @@ readme-figures: $(VENV)/.dev ## Measure the figures of the README anew, and prin
 	$(BIN)/python -m benchmarks.readme_figures
 
 .PHONY: bench
-bench: $(VENV)/.dev ## Time encoding, search, ingestion, training and evaluation beside alternatives and floors
-	$(BIN)/python -m benchmarks.encoding
+bench: $(VENV)/.dev ## Time searches, ingestion, training and evaluation beside alternatives and floors
 	$(BIN)/python -m benchmarks.kernel --rounds 5
 	$(BIN)/python -m benchmarks.search --sizes 1e5
 	$(BIN)/python -m benchmarks.ingest

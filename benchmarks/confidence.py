@@ -127,7 +127,6 @@ def main() -> None:
             print_figures(name, kind, measured)
 
 
-# ----------------------------------------------------------------------------
 # Corpora, their collections and queries.
 
 
@@ -234,7 +233,6 @@ def make_queries(
         yield from (Judged("absent", text) for text in ABSENT)
 
 
-# ----------------------------------------------------------------------------
 # The hits of every ranking and their features.
 
 
@@ -294,7 +292,6 @@ def features_of(evidence: Evidence, scores: Sequence[float]) -> Floats:
     return np.asarray(np.array(evidence.at_zero) + np.outer(scores, evidence.per_score))
 
 
-# ----------------------------------------------------------------------------
 # The fit, and the figures.
 
 

@@ -26,8 +26,8 @@ import httpx
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
+from benchmarks.harness.processes import service_process
 from benchmarks.harness.service_corpus import Corpus, K, make_corpus
-from benchmarks.harness.service_process import service_process
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import HAMMING

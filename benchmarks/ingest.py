@@ -31,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness.resident_memory import resident_bytes
+from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.search_codes import clustered
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import read_documents

@@ -22,7 +22,7 @@ import bm25s
 import numpy as np
 import tantivy
 
-from benchmarks.harness.resident_memory import resident_bytes
+from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 

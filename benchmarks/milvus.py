@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness.resident_memory import resident_bytes
+from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.search_codes import clustered
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, code_to_hex

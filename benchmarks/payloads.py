@@ -31,8 +31,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
+from benchmarks.harness.processes import service_process
 from benchmarks.harness.search_codes import clustered
-from benchmarks.harness.service_process import service_process
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes

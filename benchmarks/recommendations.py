@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.harness.service_process import service_process
+from benchmarks.harness.processes import service_process
 from hummingbit.comparison import choose_ranking
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import load_qrels

@@ -24,7 +24,7 @@ import faiss
 import matplotlib as mpl
 import numpy as np
 
-from benchmarks.harness.resident_memory import resident_bytes
+from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.search_codes import KINDS
 from benchmarks.harness.search_peers import CONTESTANTS, Contestant, Search, milvus
 from hummingbit.encoder.codes import Codes, hamming_distance

@@ -17,15 +17,24 @@ import sys
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvloop
+from starlette.types import Message, Receive
 
-from benchmarks.harness.plain_search import search_body, search_in_task, search_scope, served
 from benchmarks.harness.service_corpus import Corpus, make_corpus
+from hummingbit.corpus.document import Document
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.rankings import HAMMING
+from hummingbit.service.app import create_app
 from hummingbit.service.http.gateway import Service
+from hummingbit.service.settings import Settings
 
+NAME = "bench"
 ROOT = Path(__file__).parents[1]
 WARM_UP_SEARCHES = 50
 PROFILED_SEARCHES = 30
@@ -55,7 +64,7 @@ def main() -> None:
 
 async def calls_of_a_search(corpus: Corpus) -> list[Call]:
     """Serve the corpus, warm the service up, and return the calls of one search."""
-    async with served(corpus) as app:
+    async with _served(corpus) as app:
         for text in corpus.queries[:WARM_UP_SEARCHES]:
             await _search(app, text)
         profiles = []
@@ -67,11 +76,69 @@ async def calls_of_a_search(corpus: Corpus) -> list[Call]:
     return min(profiles, key=len)
 
 
+@asynccontextmanager
+async def _served(corpus: Corpus) -> AsyncIterator[Service]:
+    """Index the corpus and yield a service that searches it, without a server."""
+    with DataFolder(corpus.folder, writable=True) as folder:
+        collection = folder.create_collection(NAME, encoder="bench")
+        collection.set_ranking(HAMMING)
+        documents = [Document(id=str(i), text="") for i in range(len(corpus.codes))]
+        collection.upsert_encoded(documents, corpus.codes)
+        app = create_app(folder, Settings(access_log=False))
+        async with app.router.lifespan_context(app):
+            yield app
+
+
+def _search_body(text: str) -> bytes:
+    """Return the body of a search for ten documents."""
+    return json.dumps({"text": text, "limit": 10}).encode()
+
+
+async def _search_in_task(app: Service, body: bytes) -> None:
+    """Search as a request that runs as a task, and discard the response."""
+    await app(_search_scope(len(body)), _receiving(body), _discard)
+
+
+def _receiving(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+async def _discard(message: Message) -> None:
+    """Discard a part of a response."""
+
+
+def _search_scope(length: int) -> dict[str, Any]:
+    """Return the ASGI scope that the server passes with a search whose body has `length` bytes."""
+    path = f"/v1/collections/{NAME}/search"
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [
+            (b"host", b"127.0.0.1:8000"),
+            (b"content-type", b"application/json"),
+            (b"content-length", str(length).encode()),
+        ],
+        "client": ("127.0.0.1", 50_000),
+        "server": ("127.0.0.1", 8_000),
+        "state": {},
+    }
+
+
 async def _search(app: Service, text: str, *, profiled: bool = False) -> list[Call]:
     """Search once, and return the functions called meanwhile if `profiled`, else an empty list."""
     calls: list[Call] = []
-    body = search_body(text)
-    scope = search_scope(len(body))
+    body = _search_body(text)
+    scope = _search_scope(len(body))
     if profiled:
         _recording[:] = [calls]
         sys.setprofile(_record_call)
@@ -79,7 +146,7 @@ async def _search(app: Service, text: str, *, profiled: bool = False) -> list[Ca
     sys.setprofile(None)
     _recording[:] = []
     if response is None:  # the collection is not yet, or no longer, known to be quick
-        await search_in_task(app, body)
+        await _search_in_task(app, body)
         return await _search(app, text, profiled=profiled)
     if len(json.loads(response.partition(b"\r\n\r\n")[2])["hits"]) != 10:
         raise RuntimeError(f"the search returned {response!r} instead of ten hits")

@@ -31,9 +31,9 @@ from pathlib import Path
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
+from benchmarks.harness.processes import processor_seconds, running, service_process
 from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
 from benchmarks.harness.service_peers import System, milvus, txtai
-from benchmarks.harness.service_process import processor_seconds, running, service_process
 from hummingbit import Client
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import hamming_distance

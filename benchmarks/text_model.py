@@ -34,7 +34,7 @@ import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.fairness import ALLOWED_MS, ALLOWED_RATIO
-from benchmarks.harness.service_process import processor_seconds, service_process
+from benchmarks.harness.processes import processor_seconds, service_process
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.encoder import Encoder

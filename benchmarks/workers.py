@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.harness.service_process import family, processor_seconds, service_process
+from benchmarks.harness.processes import family, processor_seconds, service_process
 from hummingbit import Client
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 from hummingbit.corpus.lines import SAMPLE_BYTES, LineError, check_utf8
 
-# ----------------------------------------------------------------------------
 # The dialect of CSV and TSV: what separates and quotes the cells, and where the table begins.
 
 
@@ -143,7 +142,6 @@ def lacks_header(records: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
-# ----------------------------------------------------------------------------
 # Dialects that RFC 4180 does not know.
 
 

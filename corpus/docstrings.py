@@ -37,7 +37,6 @@ from types import ModuleType
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.lines import ReadError
 
-# ----------------------------------------------------------------------------
 # The prose of a docstring.
 
 
@@ -144,7 +143,6 @@ def _strip_markup(paragraph: str) -> str:
     return " ".join(_MARKUP.sub("", words).split())
 
 
-# ----------------------------------------------------------------------------
 # The corpus.
 
 

@@ -20,7 +20,6 @@ from hummingbit.corpus.expiry import EXPIRES_AT, EXPIRY_FIELDS, check_expiry, re
 from hummingbit.corpus.matrices import upper_triangle
 from hummingbit.foundation.errors import InputError, abbreviate
 
-# ----------------------------------------------------------------------------
 # The document, which every corpus consists of, and its rules.
 
 
@@ -337,7 +336,6 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-# ----------------------------------------------------------------------------
 # Documents of many records at once, if all of them have the usual form.
 #
 # The ids, texts and payloads of many records are checked as columns, which takes a third of the

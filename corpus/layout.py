@@ -12,7 +12,6 @@ from unicodedata import combining, normalize
 from hummingbit.corpus.document import CONTENT_FIELDS, FIELDS
 from hummingbit.corpus.lines import ReadError
 
-# ----------------------------------------------------------------------------
 # The usual names of fields in several languages, and what their values are likely to be.
 
 
@@ -98,7 +97,6 @@ def is_named_as_id(name: str) -> bool:
     return rank_of(own, ID_NAMES) is not None or bool(_ID.fullmatch(spelled(own)))
 
 
-# ----------------------------------------------------------------------------
 # Texts in HTML, and what a browser would show of them.
 
 
@@ -163,7 +161,6 @@ def _shown(markup: str) -> Iterator[str]:
     yield unescape(markup[at:])
 
 
-# ----------------------------------------------------------------------------
 # The layout of a source: which of its fields hold the id, the text and the label.
 
 

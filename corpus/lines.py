@@ -20,7 +20,6 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 from hummingbit.foundation.errors import HummingbitError
 
-# ----------------------------------------------------------------------------
 # Rows, which the readers of every format yield, and the errors that they report.
 
 
@@ -78,7 +77,6 @@ def in_blocks(rows: Iterator[Row]) -> Iterator[list[Row]]:
     yield block
 
 
-# ----------------------------------------------------------------------------
 # The compression of a file, by its suffix.
 
 
@@ -95,7 +93,6 @@ def open_bytes(path: Path) -> BinaryIO:
     return path.open("rb") if decompress is None else cast("BinaryIO", decompress(path, "rb"))
 
 
-# ----------------------------------------------------------------------------
 # Lines of a stream, plain or compressed, and the texts that they make.
 #
 # Lines are streamed: memory holds a few at a time, however long the file is.
@@ -311,7 +308,6 @@ def check_utf8(text: str) -> None:
         raise LineError(message) from None
 
 
-# ----------------------------------------------------------------------------
 # The encoding of a text file, and files that are something else than their suffix says.
 
 

@@ -26,7 +26,6 @@ from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import BadLine, ReadError, open_bytes
 from hummingbit.corpus.matrices import upper_triangle
 
-# ----------------------------------------------------------------------------
 # Readers of named data sets that are arrays: vectors, images and covariances.
 
 
@@ -112,7 +111,6 @@ def _check_rows(path: Path, name: str, array: Array, length: int) -> None:
         raise ReadError(f"{path}: {found}; it must have {length:,} rows")
 
 
-# ----------------------------------------------------------------------------
 # Readers of named data sets that are texts: labelled documents, judged queries and pairs.
 
 
@@ -311,7 +309,6 @@ def _strip_header(post: Document) -> Document:
     return Document(id=post.id, text=body, labels=post.labels)
 
 
-# ----------------------------------------------------------------------------
 # The data sets by name.
 
 

@@ -38,7 +38,6 @@ from hummingbit.corpus.lines import (
 from hummingbit.corpus.named_sets import DATASETS, load_dataset
 from hummingbit.corpus.tables import FieldTypes, read_table
 
-# ----------------------------------------------------------------------------
 # Readers of folders: of text files, or saved by the library ``datasets``.
 
 
@@ -148,7 +147,6 @@ def _read_json(path: Path, key: str) -> Any:
         raise ReadError(f"{path}: {message}") from None
 
 
-# ----------------------------------------------------------------------------
 # Documents from any source: files by their suffix, folders, standard input, named data sets.
 
 

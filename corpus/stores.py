@@ -31,7 +31,6 @@ from hummingbit.corpus.lines import (
     read_all,
 )
 
-# ----------------------------------------------------------------------------
 # A point of another store, before it becomes a document.
 
 
@@ -75,7 +74,6 @@ def is_vector(value: object) -> bool:
     )
 
 
-# ----------------------------------------------------------------------------
 # Reads rows of Milvus, as ``pymilvus.bulk_writer`` writes them.
 
 
@@ -160,7 +158,6 @@ def _milvus_point(
     return Point(line, fields, vectors, byte_lists)
 
 
-# ----------------------------------------------------------------------------
 # Reads points of Qdrant, as ``POST /collections/NAME/points/scroll`` returns them.
 
 
@@ -260,7 +257,6 @@ def _is_dense(vector: object) -> bool:
     return isinstance(vector, list) and not any(isinstance(item, list) for item in vector)
 
 
-# ----------------------------------------------------------------------------
 # Reads documents of txtai, as ``Embeddings.save`` writes them for an index with content.
 #
 # Texts, data and tags are in a SQLite database named ``documents``. Vectors are in the files of an

@@ -39,7 +39,6 @@ from hummingbit.corpus.lines import (
 )
 from hummingbit.foundation.errors import counted
 
-# ----------------------------------------------------------------------------
 # Lists in the cells of a table, as JSON and Python write them.
 
 
@@ -84,7 +83,6 @@ def separator_of(cells: Sequence[str]) -> str | None:
     return None
 
 
-# ----------------------------------------------------------------------------
 # CSV and TSV. The encoding and the delimiter are detected unless they are given.
 
 

@@ -16,7 +16,6 @@ import Stemmer
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.slices import checkpoint
 
-# ----------------------------------------------------------------------------
 # The characters that words are made of, listed so that every machine splits a text alike.
 #
 # Python's own tables grow with its version. These are those of Unicode 14.0: the categories L*, M*
@@ -139,7 +138,6 @@ def character_class(ranges: str) -> str:
     )
 
 
-# ----------------------------------------------------------------------------
 # Texts beyond ASCII: normalization, words, and pairs of characters in scripts without spaces.
 
 
@@ -253,7 +251,6 @@ def expressions() -> _Expressions:
     )
 
 
-# ----------------------------------------------------------------------------
 # Analyzers split a text into terms, for encoders and for lexical search.
 #
 # An artifact or a collection stores only the name of its analyzer:

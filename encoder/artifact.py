@@ -53,7 +53,6 @@ from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures, tria
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.files import read_regular_file, replace_folder
 
-# ----------------------------------------------------------------------------
 # What the metadata of an encoder say about where it comes from.
 #
 # Training writes these keys and values, and retraining a collection reads them.
@@ -75,7 +74,6 @@ def learned_from(metadata: Mapping[str, Any]) -> list[str]:
     ]
 
 
-# ----------------------------------------------------------------------------
 # ``encoder.json``, the manifest of an encoder artifact, and the checks on it.
 
 
@@ -317,7 +315,6 @@ def stemmer_mismatch(manifest: Manifest) -> str:
     return f"; PyStemmer {theirs} stemmed its vocabulary, and this machine has PyStemmer {ours}"
 
 
-# ----------------------------------------------------------------------------
 # Reads the parts of an encoder from its files and checks each.
 
 
@@ -459,7 +456,6 @@ def _read_weight(
     return rows * scale[:, None]
 
 
-# ----------------------------------------------------------------------------
 # Writes an encoder: the contents of the files in its folder.
 
 
@@ -620,7 +616,6 @@ def _json_bytes(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode()
 
 
-# ----------------------------------------------------------------------------
 # Encoders on disk: a folder of plain files, checked in full before it is trusted.
 #
 # ======================  ============================================================

@@ -232,8 +232,7 @@ def _fit_signs_of_one(
     """Return the :func:`fit_signs` of one query, bit for bit, in a third of the time."""
     z = np.where(weights_W > 0, 1.0, -1.0)
     while True:
-        gains = z - weights_W
-        gains = gains @ covariance
+        gains = (z - weights_W) @ covariance
         gains *= z
         gains -= diagonal_W
         best = gains.argmax()

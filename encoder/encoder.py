@@ -22,7 +22,6 @@ from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import checkpoint
 
-# ----------------------------------------------------------------------------
 # The encoder: turns texts, vectors or matrices into packed binary codes.
 #
 # Its network consists of fully connected layers in numpy. A language model can read the texts for
@@ -385,7 +384,6 @@ def _batches(inputs: Inputs) -> Iterator[Inputs]:
         yield inputs[start : start + _BATCH]
 
 
-# ----------------------------------------------------------------------------
 # Explains the code of a query: how each term of its text changes the bits.
 
 

@@ -29,7 +29,6 @@ from hummingbit.encoder.spelling import Corrections, FindWords, QueryTerms, Spel
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
 
-# ----------------------------------------------------------------------------
 # The optional compiled forward pass of a few queries.
 #
 # It is written in C, in ``native/``, and pip builds it if there is a compiler. Without it, numpy
@@ -52,7 +51,6 @@ native: Any = None if os.environ.get(VARIABLE) == OFF else built
 """The compiled code, or None."""
 
 
-# ----------------------------------------------------------------------------
 # The title, the summary and the sentences of a text.
 
 
@@ -114,7 +112,6 @@ def _parts(text: str) -> tuple[str | None, str, str]:
     return title, line[:stop], after_title[stop:]
 
 
-# ----------------------------------------------------------------------------
 # The scaling of sparse rows to unit length.
 
 
@@ -134,7 +131,6 @@ def scale_to_unit_length(rows: Any, selected: npt.NDArray[np.bool_] | None = Non
     rows.data /= np.repeat(norms, lengths)
 
 
-# ----------------------------------------------------------------------------
 # Features of a text: a sparse row over the vocabulary, never made dense.
 
 

@@ -12,7 +12,6 @@ from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.errors import InputError, counted
 
-# ----------------------------------------------------------------------------
 # Features of a vector: the vector itself.
 
 
@@ -55,7 +54,6 @@ def check_vectors(vectors: Floats, dimension: int) -> Floats:
     return rows
 
 
-# ----------------------------------------------------------------------------
 # Features of a symmetric positive definite (SPD) matrix: the logarithm of a smaller one.
 #
 # A matrix is passed as the vector of its upper triangle, row by row: n (n + 1) / 2 numbers.

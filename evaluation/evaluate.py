@@ -86,7 +86,6 @@ class _Values:
         )
 
 
-# ----------------------------------------------------------------------------
 # Rankings by a real-valued score, of baselines without codes or of codes
 
 
@@ -255,7 +254,6 @@ def _check_block(scores: Scores, block: slice, n_queries: int, n_documents: int)
         raise EvaluationError(message)
 
 
-# ----------------------------------------------------------------------------
 # Rankings by Hamming distance
 
 
@@ -398,7 +396,6 @@ def _check_shapes(
         raise EvaluationError(message)
 
 
-# ----------------------------------------------------------------------------
 # Codes or a collection, with labelled or judged queries
 
 
@@ -538,7 +535,6 @@ def evaluate_collection(
     )
 
 
-# ----------------------------------------------------------------------------
 # Queries that the encoder learned from
 
 
@@ -722,7 +718,6 @@ def _relevance_by_labels(
     return relevance_by_label(query_labels, database_labels)
 
 
-# ----------------------------------------------------------------------------
 # A TREC run, the ranked lists of any system, by qrels
 
 

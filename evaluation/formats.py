@@ -32,7 +32,6 @@ from hummingbit.evaluation.report import (
 from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.extras import install_command
 
-# ----------------------------------------------------------------------------
 # The plots of a report, each as the text of an SVG element to embed in a page.
 #
 # matplotlib, the extra ``report``, is imported where it is used. Figures are drawn without pyplot,
@@ -224,7 +223,6 @@ def _bits(axes: Any, report: Report) -> None:
     axes.set(xlabel="bit", ylabel="share of documents with a 1", ylim=(0, 1))
 
 
-# ----------------------------------------------------------------------------
 # A report as one self-contained HTML page: no network, no script, no other file.
 #
 # ``page.html.j2`` is the template. jinja2 and matplotlib, the extra ``report``, are imported when a
@@ -352,7 +350,6 @@ def _load_jinja() -> tuple[Any, Any]:
     return environment, Markup
 
 
-# ----------------------------------------------------------------------------
 # A report as JUnit XML, which CI systems display: a test case for each metric of the gate.
 
 
@@ -415,7 +412,6 @@ def _clean(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)
 
 
-# ----------------------------------------------------------------------------
 # A report as Markdown, short enough for a comment on a pull request.
 
 
@@ -559,7 +555,6 @@ def _code(name: str) -> str:
     return "`" + name.replace("`", "'").replace("|", "¦") + "`"
 
 
-# ----------------------------------------------------------------------------
 # The formats of a report by name, and a folder with all of them.
 
 

@@ -27,7 +27,6 @@ from hummingbit.foundation.errors import counted
 from hummingbit.index.rankings import HAMMING, RANKINGS
 from hummingbit.index.search import RESCORERS
 
-# ----------------------------------------------------------------------------
 # The gate of a build: the value that each measure must reach, and how far it may drop.
 #
 # A gate is a TOML file with a table for each measure, a metric of a ranking:
@@ -330,7 +329,6 @@ def _failure_status(rule: Rule) -> Literal["failed", "warned"]:
     return "warned" if rule.level == "warn" else "failed"
 
 
-# ----------------------------------------------------------------------------
 # Compare a report with a baseline report, and apply a gate.
 
 

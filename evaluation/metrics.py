@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from hummingbit.foundation.errors import HummingbitError, abbreviate
 
-# ----------------------------------------------------------------------------
 # Names, each with its dialect
 
 
@@ -151,7 +150,6 @@ def _parse(name: str) -> Metric | None:
     return Metric(_WITH_CUT[match[1]], int(match[2]))
 
 
-# ----------------------------------------------------------------------------
 # Values of the lists as served
 #
 # Every function takes `relevant`, bool[Q, L]: for each query, which documents of its list are

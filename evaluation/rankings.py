@@ -64,7 +64,6 @@ DEPTH = 1000
 
 Floats = npt.NDArray[np.float64]
 
-# ----------------------------------------------------------------------------
 # A collection and its queries, read once for all parts of a report.
 
 
@@ -484,7 +483,6 @@ class Hits:
         return []
 
 
-# ----------------------------------------------------------------------------
 # Evaluate several rankings of a collection on the same queries.
 
 

@@ -18,7 +18,6 @@ from hummingbit.evaluation.trec import from_trec_id
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import checkpoint
 
-# ----------------------------------------------------------------------------
 # Which documents are relevant to a query, and to what grade: by labels or by their hierarchy.
 
 
@@ -277,7 +276,6 @@ def _incidence(label_sets: list[LabelSet], tags: dict[str, int]) -> SparseTable:
     return sparse.csr_array((ones, columns, ends), shape=(len(label_sets), len(tags)))
 
 
-# ----------------------------------------------------------------------------
 # Relevance by judgement: qrels applied to the evaluated queries and the stored documents.
 
 

@@ -52,7 +52,6 @@ from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
 from hummingbit.index.rankings import HAMMING, HYBRID
 from hummingbit.index.search import DEFAULT_OVERSAMPLE
 
-# ----------------------------------------------------------------------------
 # ``report.json``
 #
 # Every other format, and every plot, is made from a :class:`Report` alone. Figures are shares
@@ -425,7 +424,6 @@ def parse_report(text: str) -> Report:
         raise ReportError(f"is not a report: {field}: {first['msg']}") from None
 
 
-# ----------------------------------------------------------------------------
 # The table of metrics
 
 
@@ -511,7 +509,6 @@ def _change_cells(change: Change) -> list[str]:
     ]
 
 
-# ----------------------------------------------------------------------------
 # Distances, codes, classes and the worst queries
 
 
@@ -599,7 +596,6 @@ def shorten(text: str | None) -> str:
     return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"
 
 
-# ----------------------------------------------------------------------------
 # The evaluation of a collection
 #
 # The command line and the service run the same code, so their figures agree to the last digit.

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.slices import checkpoint
 
-# ----------------------------------------------------------------------------
 # Results
 
 
@@ -106,7 +105,6 @@ def _means(per_query: Mapping[str, PerQuery]) -> dict[str, float]:
     return {name: float(values.mean()) for name, values in per_query.items()}
 
 
-# ----------------------------------------------------------------------------
 # Blocks of rows, so that a table of queries by documents never exists as a whole
 
 

@@ -24,7 +24,6 @@ import numpy.typing as npt
 from hummingbit.evaluation.relevance import duplicates
 from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery, row_blocks
 
-# ----------------------------------------------------------------------------
 # Friedman's test, and Nemenyi's test for each pair of systems
 #
 # Source: J. Demšar 2006, "Statistical Comparisons of Classifiers over Multiple Data Sets".
@@ -109,7 +108,6 @@ def _check(systems: Mapping[str, PerQuery], alpha: float) -> np.ndarray:
     return table
 
 
-# ----------------------------------------------------------------------------
 # Two systems
 
 
@@ -397,7 +395,6 @@ def _table(per_query: Mapping[Any, PerQuery]) -> Floats:
     return table
 
 
-# ----------------------------------------------------------------------------
 # All pairs of several systems
 
 

@@ -41,7 +41,6 @@ from hummingbit.evaluation.relevance import Ids, Relevance
 from hummingbit.evaluation.result import row_blocks
 from hummingbit.index.engines.choice import SizedCodes
 
-# ----------------------------------------------------------------------------
 # Metrics that are sums over ranks or depend on the first hit only
 
 
@@ -174,7 +173,6 @@ def _blocks(widths: Counts) -> list[slice]:
     return list(row_blocks(len(widths), int(widths.max(initial=1))))
 
 
-# ----------------------------------------------------------------------------
 # Average precision: expectations of both dialects, extremes of the hashing dialect
 #
 # The source's treatment of the group that the cut at k divides is extended here to an average
@@ -346,7 +344,6 @@ def _hypergeometric(n: Counts, r: Counts, m: Counts) -> tuple[Counts, Floats]:
     return np.minimum(h, highest), p / p.sum(axis=1, keepdims=True)
 
 
-# ----------------------------------------------------------------------------
 # 11-point interpolated average precision
 #
 # The interpolation takes a maximum over ranks, and the expectation of a maximum has no closed
@@ -419,7 +416,6 @@ def _sample(groups: list[tuple[int, int, int]]) -> Iterator[Counts]:
         )
 
 
-# ----------------------------------------------------------------------------
 # Any metric by its name
 
 
@@ -544,7 +540,6 @@ _EXPECTED: dict[Kind, Callable[[TieGroups, int], Floats]] = {
 }
 
 
-# ----------------------------------------------------------------------------
 # Counting the documents at each distance, by grade
 
 

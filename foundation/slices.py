@@ -16,7 +16,6 @@ from contextvars import ContextVar
 from threading import Timer
 from typing import Any, TextIO
 
-# ----------------------------------------------------------------------------
 # Long work in slices, so that other work gets its turn and abandoned work ends.
 #
 # Code that computes for long calls :func:`checkpoint` every few milliseconds. In an expensive
@@ -285,7 +284,6 @@ def about_to_hold(n_bytes: int) -> None:
         allowance.hold(n_bytes)
 
 
-# ----------------------------------------------------------------------------
 # Long work names its stages as it begins them; a command prints those that take a while.
 
 
@@ -406,7 +404,6 @@ def _print_line(line: str, stream: TextIO | None) -> None:
         tqdm.write(line, file=stream)
 
 
-# ----------------------------------------------------------------------------
 # Fewer collections of garbage where many objects are made and hardly any form cycles.
 
 

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, NoReturn
 
 import hummingbit
 
-# ----------------------------------------------------------------------------
 # A parser of command lines that suggests the name that a misspelt one is nearest to.
 
 
@@ -142,7 +141,6 @@ class SuggestingParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(None, f"{name}: there is no {value!r}{hint}; known: {known}")
 
 
-# ----------------------------------------------------------------------------
 # The ``hummingbit`` command. Each sub-command opens something, calls it and prints the result.
 #
 # Exit status: 0 success, 1 a failed gate or check, 2 invalid input or an explained failure, 130

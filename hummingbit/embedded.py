@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from hummingbit.hasher import SemanticHasher
 
 
-# ----------------------------------------------------------------------------
 # Data folders shared by the collections of a process: each is opened only once.
 
 
@@ -111,7 +110,6 @@ def shared_folder(path: Path) -> Iterator[DataFolder]:
         release(key)
 
 
-# ----------------------------------------------------------------------------
 # The hits of a search in this process.
 
 
@@ -260,7 +258,6 @@ def _beginning(hit: Hit) -> str:
     return "" if hit.text is None else shorten(hit.text, REPR_TEXT, placeholder=" …")
 
 
-# ----------------------------------------------------------------------------
 # Collections in this process, without a service: numpy and pandas in and out.
 
 

@@ -38,7 +38,6 @@ from hummingbit.training.pipeline import Trained
 from hummingbit.training.word_vectors import WordVectors, read_word_vectors
 from hummingbit.training_methods import METHOD_NAMES, check_word_vectors, default_method, train_by
 
-# ----------------------------------------------------------------------------
 # Parses what users of the estimator pass in: X of texts, and y of labels.
 
 
@@ -120,7 +119,6 @@ def _label_set(value: Any, row: int) -> LabelSet:
     return (label_name(value),)
 
 
-# ----------------------------------------------------------------------------
 # Semantic hashing as a scikit-learn estimator.
 
 

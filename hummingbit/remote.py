@@ -90,7 +90,6 @@ def all_pages(get_page: Callable[..., Page]) -> Iterator[Page]:
             return
 
 
-# ----------------------------------------------------------------------------
 # The collections, aliases and snapshots of a service.
 
 
@@ -300,7 +299,6 @@ def _to_snapshot(snapshot: responses.Snapshot) -> Snapshot:
     return Snapshot(snapshot["id"], contents, snapshot["bytes"], snapshot["sha256"])
 
 
-# ----------------------------------------------------------------------------
 # One collection of a service.
 
 
@@ -709,7 +707,6 @@ def _to_document(document: responses.StoredDocument) -> StoredDocument:
     )
 
 
-# ----------------------------------------------------------------------------
 # Evaluations by a running service.
 
 

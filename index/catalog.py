@@ -47,7 +47,6 @@ from hummingbit.index.kept_vectors import FLOAT32, check_form
 from hummingbit.index.passages import Passages
 from hummingbit.index.schema import Description, check_code_length
 
-# ----------------------------------------------------------------------------
 # Folders with random names that appear whole or not at all, and disappear in one step.
 #
 # A folder is created under a name that ends in ``.partial`` and renamed when it is complete. To
@@ -123,7 +122,6 @@ def _delete(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-# ----------------------------------------------------------------------------
 # The names that a collection, an encoder or an alias can have.
 
 
@@ -137,7 +135,6 @@ def check_name(name: str, field: str = "name", position: int | None = None) -> N
         raise InputError(field, f"is {name[:80]!r}; it must be {RULE}", position)
 
 
-# ----------------------------------------------------------------------------
 # Second names of collections, changed all together or not at all.
 #
 # One JSON file holds them and is always replaced by a complete one, so a crash leaves the old
@@ -285,7 +282,6 @@ def _read(path: Path) -> tuple[dict[str, str], list[str]]:
     return aliases, [str(job) for job in jobs] if isinstance(jobs, list) else []
 
 
-# ----------------------------------------------------------------------------
 # The encoders of a data folder, each loaded once.
 
 
@@ -457,7 +453,6 @@ class EncoderFolder:
         return {name: path for name, path in folders.items() if NAME.fullmatch(name)}
 
 
-# ----------------------------------------------------------------------------
 # The collections of a data folder by name, wherever their documents are stored.
 
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
 
-# ----------------------------------------------------------------------------
 # A layout of codes in the plane that puts codes at small Hamming distances near each other.
 #
 # There are three methods. `pca` is classical scaling: the squared Euclidean distance of bits is
@@ -174,7 +173,6 @@ def _without_itself(
     return rows[:, 1:], distances[:, 1:]
 
 
-# ----------------------------------------------------------------------------
 # The layout by the continuous histogram loss.
 
 
@@ -272,7 +270,6 @@ def _some_pairs(n: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
     return np.concatenate(orders), np.concatenate([np.roll(order, 1) for order in orders])
 
 
-# ----------------------------------------------------------------------------
 # The process that lays out codes for a map. It starts quickly, since it imports little.
 
 

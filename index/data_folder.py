@@ -66,7 +66,6 @@ from hummingbit.index.schema import AUTO
 from hummingbit.index.snapshots import Snapshot, Snapshots
 from hummingbit.index.transfer import Header, collection_for
 
-# ----------------------------------------------------------------------------
 # A thread that keeps a data folder open for reading up to date with its writer.
 
 
@@ -102,7 +101,6 @@ class Follower:
                 self._last_error = str(error)
 
 
-# ----------------------------------------------------------------------------
 # The data folder.
 
 
@@ -564,7 +562,6 @@ class DataFolder:
         self._aliases.check_free(name)
 
 
-# ----------------------------------------------------------------------------
 # Where collections are stored, according to settings and options.
 
 

@@ -41,7 +41,6 @@ from hummingbit.index.passages import (
 from hummingbit.index.records import EncodedQueries, Query
 from hummingbit.index.schema import Description
 
-# ----------------------------------------------------------------------------
 # From documents and queries to codes.
 
 
@@ -371,7 +370,6 @@ def last_of_each_id(documents: Iterable[Document]) -> list[Document]:
     return list(last.values())
 
 
-# ----------------------------------------------------------------------------
 # Encoding on all cores.
 #
 # Most of the work is Python code, so separate processes do it. Each holds the encoder and receives

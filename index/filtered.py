@@ -76,7 +76,6 @@ class FilteredCollection:
     def __len__(self) -> int:
         return self.count()
 
-    # ------------------------------------------------------------------------
     # Reads.
 
     def get(self, id_: str) -> StoredDocument | None:
@@ -141,7 +140,6 @@ class FilteredCollection:
         limited = self._limited(options)
         return _without_words(self._collection.recommend(positive, negative, limited, strategy))
 
-    # ------------------------------------------------------------------------
     # Writes.
 
     def upsert(self, documents: Iterable[Document]) -> UpsertResult:

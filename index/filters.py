@@ -17,7 +17,6 @@ import orjson
 
 from hummingbit.foundation.errors import InputError, abbreviate
 
-# ----------------------------------------------------------------------------
 # Conditions on payloads, as they appear in requests and on the command line.
 #
 # ::
@@ -404,7 +403,6 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-# ----------------------------------------------------------------------------
 # Parses filters from untrusted JSON, in the forms that :mod:`hummingbit.index.filters` lists.
 
 

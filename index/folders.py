@@ -43,7 +43,6 @@ from hummingbit.index.schema import AUTO, Description
 from hummingbit.index.snapshots import restore
 from hummingbit.index.store.store import Store
 
-# ----------------------------------------------------------------------------
 # A collection that stays hidden until it is complete.
 #
 # Its store is in a partial folder (:mod:`hummingbit.index.catalog`), so nobody else finds or
@@ -92,7 +91,6 @@ class Draft:
             self._release(self._name)
 
 
-# ----------------------------------------------------------------------------
 # The interface of a data folder, wherever its collections are stored.
 
 
@@ -160,7 +158,6 @@ class Folder(Protocol):
         """Close every collection."""
 
 
-# ----------------------------------------------------------------------------
 # Collections that are stored in the data folder, each in a folder with a random name.
 
 

@@ -32,7 +32,6 @@ from hummingbit.index.passages import DocumentCodes, Passages
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import StoredDocument
 
-# ----------------------------------------------------------------------------
 # Writes many documents to a collection, in batches that are each acknowledged as a whole.
 #
 # Acknowledged batches stay, whatever ends the ingestion. To resume, run it again: documents that
@@ -210,7 +209,6 @@ def _changed_documents(
     return [document for document in batch if document.id in changed or document.id in pending_ids]
 
 
-# ----------------------------------------------------------------------------
 # Copies the documents of one collection to another, encoded by the other's encoder.
 #
 # The source may be written to meanwhile. Rows only grow, and a replaced document gets a new row, so

@@ -19,7 +19,6 @@ from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import json_number, read_field
 
-# ----------------------------------------------------------------------------
 # The distinct codes of a collection, with statistics of the documents of each.
 
 
@@ -158,7 +157,6 @@ def _majorities(
     return label, most, labelled, np.bincount(labels, minlength=n_labels)
 
 
-# ----------------------------------------------------------------------------
 # When the documents of each code are of: a payload field of numbers or of dates, as a scale.
 
 

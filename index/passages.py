@@ -25,7 +25,6 @@ from hummingbit.encoder.text_features import title_of
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.index.engines.protocol import Rows
 
-# ----------------------------------------------------------------------------
 # Where a text is split.
 
 
@@ -251,7 +250,6 @@ def passage_documents(documents: Iterable[Document], passages: Passages) -> list
     ]
 
 
-# ----------------------------------------------------------------------------
 # The rows of passages, and how the codes of a document's passages are stored.
 #
 # A passage's row is that of its document times :data:`MAX_PASSAGES`, plus its number in it. The

@@ -18,7 +18,6 @@ from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import has_allowance
 from hummingbit.index.query_syntax import QueryText
 
-# ----------------------------------------------------------------------------
 # The queries of a search, and the results of a collection's methods.
 
 
@@ -248,7 +247,6 @@ class Verification:
     problems: list[str]
 
 
-# ----------------------------------------------------------------------------
 # The labels in the payload of a stored document.
 
 

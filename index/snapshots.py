@@ -65,7 +65,6 @@ from hummingbit.index.store.expiries import make_expiry_tables
 from hummingbit.index.store.fields import make_changes_table, make_field_tables
 from hummingbit.index.store.store import Store, verify_store
 
-# ----------------------------------------------------------------------------
 # The description of a snapshot's contents, and its JSON.
 
 
@@ -136,7 +135,6 @@ def _check_values(record: dict[str, Any]) -> None:
     datetime.fromisoformat(record["created"])
 
 
-# ----------------------------------------------------------------------------
 # Unpacks the files of a snapshot from its tar file, none of which is trusted.
 #
 # A snapshot holds only plain files with short names, so no header depends on another. All headers
@@ -235,7 +233,6 @@ def _copy(content: IO[bytes], path: Path) -> str:
     return digest.hexdigest()
 
 
-# ----------------------------------------------------------------------------
 # Restores a collection from a snapshot, none of which is trusted.
 
 
@@ -399,7 +396,6 @@ def _install_encoder(artifact: Path, contents: Contents, encoders: EncoderFolder
     return name
 
 
-# ----------------------------------------------------------------------------
 # The snapshots of a data folder.
 
 

@@ -53,7 +53,6 @@ from hummingbit.index.store.annotations import (
     parse_label,
 )
 
-# ----------------------------------------------------------------------------
 # A collection as JSON lines, codes included, to back it up or to move it.
 #
 # ::
@@ -298,7 +297,6 @@ def _write_line(stream: BinaryIO, record: dict[str, Any]) -> None:
     stream.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
-# ----------------------------------------------------------------------------
 # Exports and imports of collections; the codes stay the same.
 
 
@@ -493,7 +491,6 @@ def _engine_for(folder: Folder, header: Header) -> str:
     return header.engine
 
 
-# ----------------------------------------------------------------------------
 # Reads the points of other vector stores as documents.
 
 

@@ -116,7 +116,6 @@ def is_far_behind(n_documents: int, n_missing: int) -> bool:
     return n_missing > max(MOST_BEHIND, SHARE_BEHIND * n_documents)
 
 
-# ----------------------------------------------------------------------------
 # Writing.
 
 
@@ -213,7 +212,6 @@ def checksum(array: npt.NDArray[Any]) -> int:
     return zlib.crc32(raw[whole:].tobytes(), crc)
 
 
-# ----------------------------------------------------------------------------
 # Reading.
 
 

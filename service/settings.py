@@ -266,7 +266,6 @@ class Settings(BaseSettings):
         return (init_settings,)
 
 
-# ----------------------------------------------------------------------------
 # Loading, from flags, the environment, a file and the defaults, in this order.
 
 

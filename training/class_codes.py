@@ -74,7 +74,6 @@ from hummingbit.training.teachers import Teacher, check_directions
 from hummingbit.training.text_features import MIN_DOCUMENTS
 from hummingbit.training.word_vectors import WordTable, WordVectors, add_words, learned_columns
 
-# ----------------------------------------------------------------------------
 # Codewords
 
 
@@ -127,7 +126,6 @@ def _draw_distinct(rng: np.random.Generator, classes: int, n_bits: int) -> npt.N
     return rng.permutation(words)[:classes]
 
 
-# ----------------------------------------------------------------------------
 # Maps from features to classes
 
 
@@ -256,7 +254,6 @@ def _deviation(rows: Any, weight: Any, bias: Any) -> float:
     return total / rows.shape[0] or 1.0
 
 
-# ----------------------------------------------------------------------------
 # Soft labels and content of a teacher
 
 
@@ -297,7 +294,6 @@ def fit_teacher(learned: Any, vectors_NE: Floats, n_terms: int) -> Floats:
     return np.pad(weight, ((0, n_terms - len(weight)), (0, 0))).astype(np.float32)
 
 
-# ----------------------------------------------------------------------------
 # The parts of a code
 
 
@@ -456,7 +452,6 @@ def _layer(weight: Floats, thresholds: Floats) -> Layer:
     return Layer(np.asarray(weight, dtype=np.float32), -thresholds.astype(np.float32), "identity")
 
 
-# ----------------------------------------------------------------------------
 # The choice of the classifier and of the share of content, by grouped folds
 
 
@@ -672,7 +667,6 @@ def _pack(class_logits: Floats, content_logits: Floats) -> Codes:
     return pack_bits(np.hstack([class_logits, content_logits]) > 0)
 
 
-# ----------------------------------------------------------------------------
 # The run
 
 

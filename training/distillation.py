@@ -72,7 +72,6 @@ from hummingbit.training.semi_supervised import UNIT_ROW_SCALE, touches_few_term
 from hummingbit.training.soft_labels import fit_ridge
 from hummingbit.training.teachers import Teacher, check_directions
 
-# ----------------------------------------------------------------------------
 # The objective neighbours
 
 
@@ -260,7 +259,6 @@ def codes_of_terms(
     )
 
 
-# ----------------------------------------------------------------------------
 # The agreement of a student with its teacher
 
 
@@ -388,7 +386,6 @@ def _overlap(found_QK: Tensor, expected_QK: Tensor) -> float:
     return float(np.mean([len(np.intersect1d(x, y)) / len(y) for x, y in rows]))
 
 
-# ----------------------------------------------------------------------------
 # The run, and the objectives of transfer
 
 

@@ -179,7 +179,6 @@ def train_judged(
     )
 
 
-# ----------------------------------------------------------------------------
 # What is judged, and what the last layer reads
 
 
@@ -286,7 +285,6 @@ def _digest(queries: TrainingData, qrels: Qrels) -> str:
     return hashlib.sha256(record.encode()).hexdigest()
 
 
-# ----------------------------------------------------------------------------
 # Learning
 
 

@@ -15,7 +15,6 @@ from torch.nn import functional
 
 from hummingbit.training.batches import SparseBatch
 
-# ----------------------------------------------------------------------------
 # Two parts of a step of training, at the same time if a second thread may be used.
 #
 # The caller divides the work, in the same way on one thread and on two, and joins the two results
@@ -72,7 +71,6 @@ def _prepare_thread() -> None:
     torch.set_grad_enabled(mode=False)
 
 
-# ----------------------------------------------------------------------------
 # Differentiable bits: random draws, relaxations and straight-through signs.
 #
 # Bits are ±1, with −1 for a 0, so that inner products count agreements. Only those of
@@ -133,7 +131,6 @@ def relaxed_bernoulli(logits: Tensor, temperature: float, generator: torch.Gener
     return torch.sigmoid((logits + torch.logit(uniform)) / temperature)
 
 
-# ----------------------------------------------------------------------------
 # First layers for sparse and dense rows, with a scale, and the log partition function.
 #
 # Shapes: N rows of a batch, V terms (or D vector entries), B bits.

@@ -34,7 +34,6 @@ from hummingbit.training.pipeline import (
     write_encoder,
 )
 
-# ----------------------------------------------------------------------------
 # Checkpoints: a safetensors file, replaced atomically, that belongs to one run
 
 
@@ -164,7 +163,6 @@ def _unflatten(
             loaded.update({key: value for key, value in saved.items() if isinstance(value, int)})
 
 
-# ----------------------------------------------------------------------------
 # The loop, and the device that it runs on
 
 

@@ -81,7 +81,6 @@ if TYPE_CHECKING:
     from hummingbit.training.spd import SpdNetwork
 
 
-# ----------------------------------------------------------------------------
 # The objectives
 #
 # An objective computes a loss from the relaxed codes of a batch, its pairs and their
@@ -246,7 +245,6 @@ the documents are matrices.
 """
 
 
-# ----------------------------------------------------------------------------
 # The run
 
 

@@ -29,7 +29,6 @@ from hummingbit.training.data import Rows, TrainingData, TrainingDataError
 from hummingbit.training.pipeline import check_labels, choose_features, split
 from hummingbit.training.text_features import PrincipalDirections
 
-# ----------------------------------------------------------------------------
 # Grouped folds
 
 
@@ -99,7 +98,6 @@ def _cluster(unit: npt.NDArray[Any], clusters: int, seed: int) -> npt.NDArray[np
     return np.asarray(numbers, dtype=np.int64)
 
 
-# ----------------------------------------------------------------------------
 # Trials of a recipe
 #
 # A run has the labels that it is shown, and no others. The run with seed s holds out fold s mod
@@ -167,7 +165,6 @@ def score(trial: Trial, recipe: Recipe) -> float:
     return float(np.mean([cluster.mean() for cluster in clusters]))
 
 
-# ----------------------------------------------------------------------------
 # The word dropout of ``train ssb-vae``
 #
 # Half of the words of a text of six are too few to name its class, and half of those of a page

@@ -36,7 +36,6 @@ from hummingbit.training.objectives.ssb_vae import (
     vector_reconstruction_loss,
 )
 
-# ----------------------------------------------------------------------------
 # Networks from texts or vectors to logits: hidden layers, one matrix, or a product of two.
 #
 # Shapes: N rows of a batch, V terms (or D vector entries), H hidden units, B bits, C classes.
@@ -212,7 +211,6 @@ def _drop_units(h_NH: Tensor, rate: float, generator: torch.Generator | None) ->
     return h_NH * factors.view(h_NH.shape).to(h_NH)
 
 
-# ----------------------------------------------------------------------------
 # Autoencoders with a binary or a Gaussian code: encoder, code, decoder and class head.
 #
 # Shapes: N rows of a batch, V terms (or D vector entries), H hidden units, B bits, C classes.
@@ -358,7 +356,6 @@ def _decoder(shape: Shape) -> TextDecoder | VectorDecoder:
     return decoder(shape.n_bits, shape.inputs)
 
 
-# ----------------------------------------------------------------------------
 # A linear map of vectors to bits, trained on nearest neighbours
 
 
@@ -509,7 +506,6 @@ def _with_noise(unit_ND: Tensor, asked: Tensor, rng: np.random.Generator) -> Ten
     return functional.normalize(unit_ND[asked] + torch.from_numpy(lengths) * noise_QD, dim=1)
 
 
-# ----------------------------------------------------------------------------
 # Export as an encoder that needs no torch
 
 

@@ -19,7 +19,6 @@ from hummingbit.corpus.lines import ReadError, open_bytes
 from hummingbit.training.data import Rows, Tags, TrainingDataError
 from hummingbit.training.generative_models import GenerativeModel
 
-# ----------------------------------------------------------------------------
 # A tree of labels, from dotted names or a parent–child file
 
 
@@ -144,7 +143,6 @@ def _common_length(paths: Sequence[tuple[str, ...]]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-# ----------------------------------------------------------------------------
 # Generative similarity in a tree
 
 
@@ -226,7 +224,6 @@ class TreeHierarchy:
         return sums_CC, depth_CC
 
 
-# ----------------------------------------------------------------------------
 # Pairs, from labels or from a file
 
 

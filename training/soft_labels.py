@@ -19,7 +19,6 @@ from hummingbit.foundation.arrays import unit_rows
 from hummingbit.training.data import Rows, Tags
 from hummingbit.training.text_features import PrincipalDirections
 
-# ----------------------------------------------------------------------------
 # Naive Bayes; the classes may be probabilities
 
 
@@ -78,7 +77,6 @@ def expectation_maximization(rows: Any, labelled: Rows, classes_LC: Any) -> Scor
     return scores_NC
 
 
-# ----------------------------------------------------------------------------
 # Ridge regression of several targets on sparse rows, by conjugate gradients.
 #
 # Source: Hestenes and Stiefel, "Methods of Conjugate Gradients for Solving Linear Systems" (1952).
@@ -200,7 +198,6 @@ def _turned(a: Array) -> Array:
     return turned
 
 
-# ----------------------------------------------------------------------------
 # Support vector machines
 #
 # With many classes of short texts they predict better than ridge regression and naive Bayes do.
@@ -241,7 +238,6 @@ def linear_class_map(
     return LinearMap(weight, bias)
 
 
-# ----------------------------------------------------------------------------
 # Texts: classifiers that learn from each other
 #
 # Different classifiers err on different texts, so predictions on which they agree are worth
@@ -332,7 +328,6 @@ def _standardize(scores: Any) -> Scores:
     return np.asarray(centred / np.maximum(centred.std(axis=1, keepdims=True), 1e-9))
 
 
-# ----------------------------------------------------------------------------
 # Vectors: linear classifiers of soft labels
 #
 # Both weigh all classes the same, however many documents they have. Queries are seldom
@@ -406,7 +401,6 @@ def _of_all_classes(seen_map: LinearMap, rows: Floats, seen: Array, n_classes: i
     return LinearMap(weight_DC, bias_C)
 
 
-# ----------------------------------------------------------------------------
 # Label spreading: documents take classes from their nearest neighbours
 
 
@@ -493,7 +487,6 @@ def _normalize(graph: Any) -> Any:
     return scale @ graph @ scale
 
 
-# ----------------------------------------------------------------------------
 # The estimation
 
 
@@ -557,7 +550,6 @@ def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, _seed: int) -> 
     return soft_labels
 
 
-# ----------------------------------------------------------------------------
 # The classifier beside an encoder, fitted to the same soft labels and features
 
 

@@ -20,7 +20,6 @@ from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.vector_features import Matrices, SpdFeatures
 from hummingbit.training.objectives.riemannian_potato import Geometry
 
-# ----------------------------------------------------------------------------
 # Distances between symmetric positive definite matrices, and functions of their eigenvalues.
 #
 # Shapes: ``[..., n, n]`` throughout; leading axes broadcast. pyRiemann computes the
@@ -130,7 +129,6 @@ AFFINE_INVARIANT = Geometry(
 """The geometry of SPD matrices with δ_R; the mean is Karcher's, argmin Σ_i δ_R(C, X_i)²."""
 
 
-# ----------------------------------------------------------------------------
 # A network from symmetric positive definite matrices to smaller ones: SPDNet.
 #
 # Source: Huang and Van Gool, "A Riemannian Network for SPD Matrix Learning" (2017). Matrices are

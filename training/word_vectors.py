@@ -21,7 +21,6 @@ from hummingbit.training.soft_labels import LinearMap
 from hummingbit.training.teachers import hash_weights, load_sentence_transformer
 from hummingbit.training.text_features import inverse_document_frequency
 
-# ----------------------------------------------------------------------------
 # Word vectors: knowledge about words that a corpus does not teach.
 #
 # A text is then the sum of the vectors of its words, and a classifier of these sums knows words
@@ -196,7 +195,6 @@ def learned_columns(rows: Any, words: WordTable | None) -> Any:
     return rows if words is None else rows[:, : words.n_learned]
 
 
-# ----------------------------------------------------------------------------
 # Word vectors of a teacher that is a language model.
 
 

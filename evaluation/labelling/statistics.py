@@ -20,7 +20,6 @@ from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.collection import Collection
 from hummingbit.index.store.annotations import DocumentLabel, Judgement, agreed_labels
 
-# ----------------------------------------------------------------------------
 # How far two people agree beyond chance: Cohen's kappa.
 
 
@@ -96,7 +95,6 @@ def _agreements(on: str, answers: Iterable[tuple[str, Hashable, Hashable]]) -> l
     return agreements
 
 
-# ----------------------------------------------------------------------------
 # How much another label is expected to gain: a power law fitted to the learning curve so far.
 #
 # Source: Figueroa et al., "Predicting Sample Size Required for Classification Performance" (2012).
@@ -164,7 +162,6 @@ def _extrapolate(curve: list[tuple[int, float]]) -> ExpectedGain:
     return ExpectedGain(curve[-1][1], error * decay / last, more_labels, tuple(curve))
 
 
-# ----------------------------------------------------------------------------
 # Statistics of the labels of a collection: counts, agreement, and the expected gain.
 
 

@@ -26,7 +26,6 @@ from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query, StoredDocument, labels_of
 from hummingbit.index.store.annotations import agreed_labels
 
-# ----------------------------------------------------------------------------
 # A classifier fast enough to refit after every label: ridge regression.
 
 
@@ -68,7 +67,6 @@ def class_probabilities(scores: Probabilities) -> Probabilities:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-# ----------------------------------------------------------------------------
 # The documents from which the next to label are chosen, and what is known of them.
 
 
@@ -106,7 +104,6 @@ class Pool:
         )
 
 
-# ----------------------------------------------------------------------------
 # A vector for each document of a collection, from which methods choose what to label next.
 #
 # Texts are projected on the principal directions of their features, which is latent semantic
@@ -251,7 +248,6 @@ def _project(rows: Any, others: Any = None) -> Floats:
     return np.asarray(projected, dtype=np.float32)
 
 
-# ----------------------------------------------------------------------------
 # Uncertainty herding: documents near many others whose classes are uncertain.
 #
 # Source: Bae et al., "Uncertainty Herding: One Active Learning Method for All Label Budgets"
@@ -320,7 +316,6 @@ def _kernel(some: Floats, others: Floats) -> Floats:
     return np.asarray(np.exp(np.minimum(alike, 0, out=alike), out=alike))
 
 
-# ----------------------------------------------------------------------------
 # TypiClust: the typical documents of clusters without labels.
 #
 # Source: Hacohen, Dekel and Weinshall, "Active Learning on a Budget" (2022).
@@ -384,7 +379,6 @@ def _typicality(vectors: Floats, others: Floats) -> npt.NDArray[np.float64]:
     return typicality
 
 
-# ----------------------------------------------------------------------------
 # What to label next: methods of pool-based active learning, by their names.
 #
 # Sources: Lewis and Gale (1994), uncertainty sampling; Scheffer, Decomain and Wrobel (2001),
@@ -585,7 +579,6 @@ METHODS: Mapping[str, Sampling] = {
 DEFAULT_METHOD = "tcm"
 
 
-# ----------------------------------------------------------------------------
 # Which answers to a query to judge next: pooled from several rankings, most informative first.
 #
 # Sources: depth-k pools as in TREC (Spärck Jones and van Rijsbergen 1975); the average-precision
@@ -650,7 +643,6 @@ def _weights(size: int) -> list[float]:
     return [(1 + harmonic[size] - harmonic[rank]) / size for rank in range(1, size + 1)]
 
 
-# ----------------------------------------------------------------------------
 # Which documents of a collection to label next, and which answers to a query to judge.
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-# ----------------------------------------------------------------------------
 # The responses of a service as types. They are plain dictionaries, as received.
 #
 # ``docs/service.md`` and ``/openapi.json`` explain the fields.
@@ -345,7 +344,6 @@ class Ready(TypedDict):
     encoders: list[str]
 
 
-# ----------------------------------------------------------------------------
 # Responses about aliases, snapshots and jobs; see :mod:`hummingbit.clients.responses`.
 
 
@@ -458,7 +456,6 @@ class Jobs(TypedDict):
     jobs: list[Job]
 
 
-# ----------------------------------------------------------------------------
 # Responses about labels and judgements; see :mod:`hummingbit.clients.responses`.
 
 

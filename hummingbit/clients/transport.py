@@ -16,7 +16,6 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
-# ----------------------------------------------------------------------------
 # Reads files in chunks, to send them to a service.
 
 
@@ -43,7 +42,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# ----------------------------------------------------------------------------
 # How calls are sent, retried and read. Both clients use this; nothing here waits or sends.
 
 

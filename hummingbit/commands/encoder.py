@@ -35,7 +35,6 @@ from hummingbit.index.catalog import NAME, check_name
 from hummingbit.index.errors import UnknownEncoder
 from hummingbit.integrations.hub import model_card, pull, push, push_to_folder
 
-# ----------------------------------------------------------------------------
 # ``hummingbit encoder export``: an encoder as an ONNX file.
 
 
@@ -113,7 +112,6 @@ def _golden_inputs(folder: Path, encoder: Encoder) -> list[str] | np.ndarray:
     return as_inputs(encoder, inputs)  # type: ignore[return-value]
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit encoder push|pull``: encoders as repositories of the Hugging Face Hub.
 
 
@@ -175,7 +173,6 @@ def run_pull(args: argparse.Namespace) -> int:
     return 0
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit encoder ACTION``: the encoders of a data folder or of a service.
 
 

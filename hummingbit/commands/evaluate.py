@@ -98,7 +98,6 @@ from hummingbit.training.data import Tags, TrainingData
 from hummingbit.training.teachers import VECTOR_FILES, read_teacher
 from hummingbit.training_methods import check_torch
 
-# ----------------------------------------------------------------------------
 # What the evaluation commands share: their options, and measuring here or at a service.
 
 
@@ -323,7 +322,6 @@ def _query(document: Document, label_field: str) -> dict[str, Any]:
     return {"id": document.id} | {key: value for key, value in fields.items() if value is not None}
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit evaluate compare``: several systems on the same queries.
 
 
@@ -463,7 +461,6 @@ def comparison_to_json(
     }
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit evaluate curve``: how many labels pay off for a corpus.
 
 
@@ -596,7 +593,6 @@ def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metri
     )
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit evaluate``: measure a collection, and exit with 1 if it fails a gate.
 
 

@@ -91,7 +91,6 @@ if TYPE_CHECKING:
     from hummingbit.remote import RemoteCollection, RemoteFolder
 
 
-# ----------------------------------------------------------------------------
 # Prints the result of an ingestion.
 
 
@@ -126,7 +125,6 @@ def print_ingested(
     return 1 if report.refused else 0
 
 
-# ----------------------------------------------------------------------------
 # Sends documents to a service, many at a time.
 
 
@@ -204,7 +202,6 @@ def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield part
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit index build|add|get|count|delete``: the documents of a collection.
 
 
@@ -633,7 +630,6 @@ def _to_json(document: StoredDocument) -> dict[str, object]:
     return {"id": document.id, **content, "payload": document.payload, "code": document.code}
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit index duplicates``: near-duplicates in a collection, and deleting them.
 
 
@@ -704,7 +700,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit index import --from STORE``: points of other stores into a collection.
 
 
@@ -832,7 +827,6 @@ def _print_error(what: str) -> None:
     print(what, file=sys.stderr)
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit index export|import``: copy a collection to a file, or fill one from a file.
 
 
@@ -941,7 +935,6 @@ def _reading(file: str) -> Iterator[tuple[BinaryIO, str]]:
         yield stream, file
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit index list|stats|verify|compact|rank|language|fields|drop``: the state of
 # collections.
 
@@ -1128,7 +1121,6 @@ def run_drop(args: argparse.Namespace) -> int:
     return 0
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit index ACTION``: build and maintain collections of documents.
 
 

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from hummingbit.clients.client import Client
 
 
-# ----------------------------------------------------------------------------
 # The labels of a collection, in a data folder or at a service, with one interface for both.
 
 
@@ -176,7 +175,6 @@ class _Remote:
         return [(document["id"], document["text"] or "") for document in answers["documents"]]
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit label pool|judged``: from questions to judged queries and the first report.
 
 
@@ -234,7 +232,6 @@ def run_judged(args: argparse.Namespace) -> int:
     return main([*command, "--qrels", str(qrels), "--out", str(args.out / "report"), *where])
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit label import|export``: labels and judgements from and to files.
 
 
@@ -285,7 +282,6 @@ def run_import(args: argparse.Namespace) -> int:
     return 0
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit label ACTION``: labels and judgements, what to label next, and retraining.
 
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from hummingbit.training.word_vectors import WordVectors
 
 
-# ----------------------------------------------------------------------------
 # Options that several commands share.
 
 
@@ -409,7 +408,6 @@ def _report_bad_line(bad: BadLine) -> None:
     print(f"skipped: {bad}", file=sys.stderr)
 
 
-# ----------------------------------------------------------------------------
 # The options that name a data folder or a service, and how commands open it.
 
 
@@ -592,7 +590,6 @@ def filling(
         raise
 
 
-# ----------------------------------------------------------------------------
 # Reads what training learns from: the documents of a source, and vectors of words.
 
 

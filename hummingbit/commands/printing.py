@@ -17,7 +17,6 @@ from hummingbit.foundation.slices import end_stage
 from hummingbit.index.facets import FacetResult
 from hummingbit.index.search import with_warnings
 
-# ----------------------------------------------------------------------------
 # Control characters in what a command prints.
 
 
@@ -32,7 +31,6 @@ def without_controls(text: str) -> str:
     return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
-# ----------------------------------------------------------------------------
 # ``--json``: the result of a command as JSON, and nothing else on standard output.
 
 

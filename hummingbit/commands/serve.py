@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args, get_origin
 from hummingbit.commands.options import OptionError
 from hummingbit.service.settings import Configuration, Settings, flag_of, load_settings
 
-# ----------------------------------------------------------------------------
 # The flags of the service's settings, generated from the settings.
 
 
@@ -71,7 +70,6 @@ def read_settings(args: argparse.Namespace) -> Configuration:
     return load_settings(flags, args.config)
 
 
-# ----------------------------------------------------------------------------
 # ``hummingbit serve``: a data folder over REST.
 
 

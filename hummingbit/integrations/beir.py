@@ -22,7 +22,6 @@ from hummingbit.encoder_loading import load_encoder
 from hummingbit.index.backend import MAX_K
 from hummingbit.index.encoding import batches
 
-# ----------------------------------------------------------------------------
 # Embeddings of an encoder whose inner products are the scores of its rankings, for benchmarks.
 
 
@@ -61,7 +60,6 @@ def _signs(codes: Codes) -> Floats:
     return unpack_codes(codes).astype(np.float32) * 2 - 1
 
 
-# ----------------------------------------------------------------------------
 # Runs queries over a corpus in a temporary collection, for the interfaces of benchmarks.
 
 
@@ -104,7 +102,6 @@ def scores_of_run(  # noqa: PLR0917 - the arguments of the interfaces
     return scores
 
 
-# ----------------------------------------------------------------------------
 # Files in BEIR's format: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``.
 
 
@@ -154,7 +151,6 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield record["_id"], record
 
 
-# ----------------------------------------------------------------------------
 # BEIR: an encoder as a dense model, and a collection as a retriever.
 #
 # Source of the interfaces: ``beir.retrieval.search.dense.exact_search`` and

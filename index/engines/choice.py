@@ -24,7 +24,6 @@ from hummingbit.index.engines.protocol import Rows, check_codes
 from hummingbit.index.engines.pruned import PrunedIndex
 from hummingbit.index.schema import AUTO
 
-# ----------------------------------------------------------------------------
 # Index types, and which one some codes get.
 
 AnyIndex = CompiledIndex | FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
@@ -194,7 +193,6 @@ def _relative_work(work: float, codes: Codes) -> str:
     return f"a query takes about as long as a scan of {work / len(codes):.1%} of the rows"
 
 
-# ----------------------------------------------------------------------------
 # The number of documents at each distance from a query, without ranking them.
 
 

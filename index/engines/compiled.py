@@ -47,7 +47,6 @@ from hummingbit.index.engines.protocol import (
     no_neighbours,
 )
 
-# ----------------------------------------------------------------------------
 # What the three have in common: tombstones, allowed rows and the calls of the kernel.
 #
 # A position is that of a row among the index's rows. Live rows and allowed rows are bitmaps of
@@ -269,7 +268,6 @@ class _Results:
         ]
 
 
-# ----------------------------------------------------------------------------
 # A scan of all codes by the kernel.
 
 
@@ -327,7 +325,6 @@ class ScanIndex(CompiledIndex):
         native.scan_weighted(*self._source, n_queries, placed, *others, placed, *floor)
 
 
-# ----------------------------------------------------------------------------
 # Lookup of codes of at most 64 bits by the kernel: every code around the query, nearest first.
 #
 # Learned codes repeat and are close together, so the tenth neighbour of nearly every query is
@@ -393,7 +390,6 @@ def check_lookup_length(n_bits: int) -> None:
         raise ValueError(f"codes have {n_bits} bits; lookups allow {TABLE_BITS} at most")
 
 
-# ----------------------------------------------------------------------------
 # Multi-index hashing of codes of up to 128 bits: their halves are looked up in two tables.
 #
 # If a code is within r + s + 1 bits of a query, its first half is within r bits of the query's, or

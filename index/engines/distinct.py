@@ -40,7 +40,6 @@ from hummingbit.index.engines.protocol import (
 )
 from hummingbit.index.engines.weighted import rows_after, weighted_distances, within_distance
 
-# ----------------------------------------------------------------------------
 # The distinct codes among many, and the rows of each: its posting list.
 #
 # Learned codes repeat: a million documents may have thirty thousand distinct codes.
@@ -100,7 +99,6 @@ def posting_lists(code_of: npt.NDArray[Any], n_codes: int) -> Postings:
     return Postings(code_of, offsets, keys.astype(np.uint32).view(np.int32))
 
 
-# ----------------------------------------------------------------------------
 # From distinct codes to rows.
 #
 # For each query an index finds every distinct code within the distance of its k-th row. Its rows
@@ -293,7 +291,6 @@ def join_candidates(parts: Sequence[Candidates]) -> Candidates:
     return Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-# ----------------------------------------------------------------------------
 # The nearest codes by looking up every code that differs from the query in few bits.
 #
 # Among a million learned codes, nearly every query has its tenth neighbour within two bits, and
@@ -388,7 +385,6 @@ def _with_bits_set(n_bits: int, count: int, dtype: np.dtype[Any]) -> Words:
     return masks
 
 
-# ----------------------------------------------------------------------------
 # The codes around a query in the order of their weighted distances, without measuring others.
 #
 # If the bits of a query are sorted by |w_b|, a code that differs from it in the bits of ranks
@@ -495,7 +491,6 @@ def _pad_sets(sets: list[tuple[int, ...]], n_bits: int) -> Ranks:
     return np.array(rows, dtype=np.intp).reshape(len(sets), width)
 
 
-# ----------------------------------------------------------------------------
 # Codes of at most 16 bits: a table has a position for every possible code.
 #
 # A code is its own position in the table, and the codes around a query are the query XOR the same
@@ -551,7 +546,6 @@ def _ball(n_bits: int) -> HammingBall:
     )
 
 
-# ----------------------------------------------------------------------------
 # Sorted codes.
 #
 # If codes are dense, a query's nearest codes are looked up. For the queries that this does not

@@ -13,7 +13,6 @@ from pymilvus.client.ts_utils import get_collection_ts
 from hummingbit.index.errors import StoreError, StoreUnavailable
 from hummingbit.index.milvus.filters import quote
 
-# ----------------------------------------------------------------------------
 # The connection to a Milvus cluster, and the translation of its errors.
 #
 # Every request has a deadline. Within it the client repeats requests that did not reach the server,
@@ -141,7 +140,6 @@ def _short(error: Exception) -> str:
     return first if len(first) <= 300 else first[:297] + "..."
 
 
-# ----------------------------------------------------------------------------
 # The row and generation counters of each collection, stored on Milvus.
 #
 # Milvus has neither sequences nor transactions. So the last row is written before a document gets

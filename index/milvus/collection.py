@@ -81,7 +81,6 @@ from hummingbit.index.search import (
 )
 from hummingbit.index.store.store import MAX_PROBLEMS
 
-# ----------------------------------------------------------------------------
 # The ranking by Hamming distance on Milvus, and the search that uses it.
 
 
@@ -207,7 +206,6 @@ def _to_ranked_rows(neighbours: Sequence[Neighbour]) -> RankedRows:
     )
 
 
-# ----------------------------------------------------------------------------
 # The verification of a collection on Milvus, and the statistics of its codes.
 
 
@@ -242,7 +240,6 @@ def statistics_on_milvus(store: MilvusStore, now: Counters, n_bits: int) -> dict
     )
 
 
-# ----------------------------------------------------------------------------
 # The collection.
 
 

@@ -23,7 +23,6 @@ from hummingbit.index.milvus.schema import (
 from hummingbit.index.schema import Description
 from hummingbit.index.store.store import storable_ids
 
-# ----------------------------------------------------------------------------
 # Exact neighbours from searches of Milvus, which guarantee less.
 #
 # Milvus returns the nearest L documents of a query, where L is at most 16,384, and chooses freely
@@ -133,7 +132,6 @@ def _complete(neighbours: Sequence[Neighbour], limit: int) -> list[Neighbour]:
     return sorted(neighbour for neighbour in neighbours if neighbour.distance < farthest)
 
 
-# ----------------------------------------------------------------------------
 # Reads and writes the documents of one collection on Milvus.
 
 

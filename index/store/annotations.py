@@ -20,7 +20,6 @@ from hummingbit.index.errors import StoreError
 from hummingbit.index.store.connections import in_chunks
 from hummingbit.index.store.expiries import has_expiries
 
-# ----------------------------------------------------------------------------
 # Labels of documents and judgements of their relevance, with author, time and grade.
 #
 # A person has at most one label record for a document and one judgement for a (query, document)
@@ -222,7 +221,6 @@ def _check_who_and_when(who: object, when: object) -> None:
         raise InputError("when", f"is {abbreviate(when)}; {rule}")
 
 
-# ----------------------------------------------------------------------------
 # Labels and judgements in a store, in two tables beside those of the documents.
 #
 # The first record creates the tables. A store without them, such as every store of version 0.1.0,

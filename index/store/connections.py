@@ -18,7 +18,6 @@ from hummingbit.foundation.slices import about_to_hold, about_to_wait, checkpoin
 from hummingbit.index.errors import StoreClosed, StoreError, StoreReplaced, store_error
 from hummingbit.index.records import StoredRow, parse_payload
 
-# ----------------------------------------------------------------------------
 # Checks whether the files that SQLite has open are still at their paths.
 #
 # A process can write to a file that was deleted or replaced without an error, and the data is lost
@@ -73,7 +72,6 @@ def _stat(name: str) -> os.stat_result | None:
         return None
 
 
-# ----------------------------------------------------------------------------
 # The connections of one SQLite file: a pool for reading, and the rows that searches read.
 
 

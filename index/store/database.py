@@ -26,7 +26,6 @@ from hummingbit.index.schema import (
 from hummingbit.index.store.connections import BUSY_SECONDS, Connections, OpenFiles, errors_of
 from hummingbit.index.store.fields import forget_runs, outdated_fields, set_indexed_fields
 
-# ----------------------------------------------------------------------------
 # The last generation that a store acknowledged, in a small file beside it.
 #
 # SQLite reads its write-ahead log up to the first incomplete frame and takes that for the end. So a
@@ -121,7 +120,6 @@ def _record(generation: int) -> bytes:
     return b"%s %08x\n" % (number, zlib.crc32(number))
 
 
-# ----------------------------------------------------------------------------
 # One SQLite file and its connections.
 #
 # The file is in WAL mode with synchronous=FULL: a commit that returned survives a crash of the

@@ -93,7 +93,6 @@ from hummingbit.index.store.fields import (
     where,
 )
 
-# ----------------------------------------------------------------------------
 # Codes in blocks of thousands, so that a million of them load as one array.
 #
 # A block holds rows, ``<i8`` in ascending order, their packed codes, and a CRC-32 of both. A write
@@ -290,7 +289,6 @@ def _remove_rows(block: Block, removed: Rows) -> Block:
     return Block(block.codes[remaining], block.rows[remaining])
 
 
-# ----------------------------------------------------------------------------
 # The changes of one write transaction of a store.
 
 
@@ -693,7 +691,6 @@ def _stored_columns(
     return _Columns(ids, codes, checksums, payloads, texts, vectors)
 
 
-# ----------------------------------------------------------------------------
 # Reads the documents of a store and checks them against their checksums.
 
 
@@ -937,7 +934,6 @@ def _parse_payloads(stored: Sequence[str]) -> list[Mapping[str, Any]]:
     return parsed
 
 
-# ----------------------------------------------------------------------------
 # The durable part of a collection: one SQLite file, the only source of truth.
 #
 # :mod:`hummingbit.index.schema` describes its tables. Row numbers are never reused. Replacing a
@@ -1295,7 +1291,6 @@ class Store(DocumentReader):
         return block
 
 
-# ----------------------------------------------------------------------------
 # Checks a store against its checksums, and an index against its store.
 
 

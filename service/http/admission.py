@@ -41,7 +41,6 @@ from hummingbit.service.http.problems import ProblemError, problem_response
 from hummingbit.service.http.protocol import Arrival, answer_now_of
 from hummingbit.service.settings import Settings
 
-# ----------------------------------------------------------------------------
 # Refusals.
 #
 # A client that is still sending when the connection closes would never see the response. So the
@@ -164,7 +163,6 @@ def _has_body(headers: Headers) -> bool:
     return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
 
-# ----------------------------------------------------------------------------
 # The header ``Min-Generation``: the response must reflect that generation or a later one.
 
 
@@ -185,7 +183,6 @@ def invalid_generation(headers: Headers) -> ProblemError:
     return ProblemError(422, "invalid_request", f"Min-Generation is {value!r}; {rule}")
 
 
-# ----------------------------------------------------------------------------
 # Admission, keys and turns.
 
 

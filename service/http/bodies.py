@@ -36,7 +36,6 @@ from hummingbit.service.http.problems import (
 )
 from hummingbit.service.settings import Settings
 
-# ----------------------------------------------------------------------------
 # Parsing in slices.
 #
 # Python's parser holds the interpreter lock until it is done, so 16 MiB would block the event loop
@@ -293,7 +292,6 @@ def _invalid_json(reason: str) -> ProblemError:
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_constant)
 
 
-# ----------------------------------------------------------------------------
 # Sentences that say what would be right, in place of pydantic's errors.
 
 
@@ -365,7 +363,6 @@ def show(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-# ----------------------------------------------------------------------------
 # Validation in slices.
 #
 # pydantic holds the interpreter lock until it is done, and collects every error that it finds. So
@@ -493,7 +490,6 @@ def _list_adapter(model: type[BaseModel]) -> TypeAdapter[list[Any]]:
     return TypeAdapter(list[model])  # type: ignore[valid-type]
 
 
-# ----------------------------------------------------------------------------
 # Requests with a body.
 
 

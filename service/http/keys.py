@@ -76,7 +76,6 @@ def required_role(operation: Mapping[str, Any] | None) -> Role:
     return Role[str(label).upper()]
 
 
-# ----------------------------------------------------------------------------
 # The keys file.
 #
 # A key is 32 bytes from the system's source of randomness, so nobody can find it from its SHA-256

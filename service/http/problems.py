@@ -215,7 +215,6 @@ def problem_message(status: int, code: str, detail: str) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n" + body).encode()
 
 
-# ----------------------------------------------------------------------------
 # The status, the code and the text of each class of error.
 
 

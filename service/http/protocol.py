@@ -40,7 +40,6 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from hummingbit.service.http.problems import ProblemError, problem_message
 
-# ----------------------------------------------------------------------------
 # Connections: their number, timeouts, and the last ones on shutdown.
 
 
@@ -248,7 +247,6 @@ def _new_protocol(server: uvicorn.Server) -> asyncio.BaseProtocol:
     return protocol
 
 
-# ----------------------------------------------------------------------------
 # A request and its response, as the application sees them.
 #
 # The head of a response is sent with the first part of its body, in one packet. uvicorn sends it
@@ -438,7 +436,6 @@ def _says_close(connection: bytes) -> bool:
     return b"close" in [token.strip() for token in connection.lower().split(b",")]
 
 
-# ----------------------------------------------------------------------------
 # The start of requests, some of which are answered at once.
 #
 # A request usually runs as a task: it may wait, and has a deadline. A task takes as long as a part
@@ -562,7 +559,6 @@ async def _end(scope: Scope, receive: Receive, send: Send) -> None:
 async def _never() -> None: ...
 
 
-# ----------------------------------------------------------------------------
 # The protocol of a connection.
 
 

@@ -77,7 +77,6 @@ from hummingbit.service.schemas.common import check_fingerprint, parse_item, poi
 from hummingbit.service.schemas.jobs import CompactionInfo, JobInfo, VerificationInfo
 from hummingbit.service.schemas.search import JSONAnswer, document_to_json, to_json
 
-# ----------------------------------------------------------------------------
 # Collections and their documents.
 
 
@@ -319,7 +318,6 @@ def _summary(collection: CollectionBackend) -> CollectionSummary:
     return CollectionSummary(**own, **derived)
 
 
-# ----------------------------------------------------------------------------
 # Bits and buckets.
 
 
@@ -379,7 +377,6 @@ def describe_codes(
     return render(CodesInfo(**info))
 
 
-# ----------------------------------------------------------------------------
 # Verification, compaction, indexes of fields.
 
 
@@ -449,7 +446,6 @@ def choose_indexed_fields(
         return render(IndexedFieldsInfo(**index_fields(collection, fields)))
 
 
-# ----------------------------------------------------------------------------
 # Aliases, and reindexing, which ends with the move of an alias.
 
 

@@ -187,7 +187,6 @@ def stage(request: Request, name: str) -> Iterator[None]:
         metrics.stages[name].observe(time.perf_counter() - start)
 
 
-# ----------------------------------------------------------------------------
 # Every error of a request becomes a problem.
 
 

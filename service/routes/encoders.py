@@ -177,7 +177,6 @@ def _vector(item: EncodeInput, encoder: Encoder, position: int) -> np.ndarray:
     return vector
 
 
-# ----------------------------------------------------------------------------
 # OpenAI's embeddings.
 #
 # Source: https://platform.openai.com/docs/api-reference/embeddings. The number of a bit is

@@ -74,7 +74,6 @@ from hummingbit.service.schemas.jobs import (
 )
 from hummingbit.service.schemas.search import LongAnswer
 
-# ----------------------------------------------------------------------------
 # Jobs: list, describe, cancel, submit.
 
 
@@ -223,7 +222,6 @@ def _read(jobs: Jobs, job: JobRecord, file: str) -> bytes:
         return (folder / file).read_bytes()
 
 
-# ----------------------------------------------------------------------------
 # Maps and near-duplicates.
 
 
@@ -377,7 +375,6 @@ def get_duplicates(
     )
 
 
-# ----------------------------------------------------------------------------
 # Evaluations: in the response, or as jobs with a report that is kept.
 
 

@@ -96,7 +96,6 @@ from hummingbit.service.schemas.search import (
     document_to_json,
 )
 
-# ----------------------------------------------------------------------------
 # The collection, the person, pages of records.
 
 
@@ -215,7 +214,6 @@ def without_vector(document: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name != "vector"}
 
 
-# ----------------------------------------------------------------------------
 # Labels, and suggestions of what to label next.
 
 
@@ -341,7 +339,6 @@ def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
     return DocumentLabel(entry.id, tuple(labels or ()), who, entry.grade, now())
 
 
-# ----------------------------------------------------------------------------
 # Judgements, and which answers to judge next.
 
 
@@ -443,7 +440,6 @@ def _new_judgement(entry: NewJudgement, person: str) -> Judgement | tuple[str, s
     return Judgement(entry.query, entry.id, entry.grade, who, now())
 
 
-# ----------------------------------------------------------------------------
 # Import and export as JSON lines and as qrels of TREC.
 
 
@@ -578,7 +574,6 @@ def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
     )
 
 
-# ----------------------------------------------------------------------------
 # Retraining: a job trains an encoder from the labels; a person confirms or reverts.
 
 

@@ -457,7 +457,8 @@ def write_search(batched: BatchedResult, position: int, *, max_bytes: int) -> by
     """Write the response to the search at a `position` of a batch."""
     collection, options, result, seconds = batched
     answer = search_answer(collection, result, position, options, seconds)
-    answer = with_warnings(answer, _explain_no_groups(collection, options, answer))
+    if options.group_by is not None:
+        answer = with_warnings(answer, _explain_no_groups(collection, options, answer))
     return answer_to_json(answer, max_bytes)
 
 

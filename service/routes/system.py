@@ -28,7 +28,6 @@ router = APIRouter(tags=["service"], route_class=JSONRoute)
 pages_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
 
 
-# ----------------------------------------------------------------------------
 # Health and metrics.
 
 
@@ -109,7 +108,6 @@ def unavailable_collections(folder: DataFolder) -> list[Unavailable]:
     ]
 
 
-# ----------------------------------------------------------------------------
 # The role of the request's key, so that a client can offer only what the key allows.
 
 LIMITS = (
@@ -161,7 +159,6 @@ def _import_clustering_soon() -> None:
     importing.start()
 
 
-# ----------------------------------------------------------------------------
 # The OpenAPI description, and a page that shows it without requests to any other host.
 #
 # The page's script is Swagger UI, from the package ``fastapi-offline``.
@@ -231,7 +228,6 @@ def get_docs_file(file: str) -> Response:
     raise ProblemError(404, "not_found", f"the documentation has no file {file[:80]!r}")
 
 
-# ----------------------------------------------------------------------------
 # The console's page and files. They need no key, but the requests that the page sends do.
 
 # Scripts and styles are files of this service. Trusted Types keep even our own scripts from using a

@@ -42,7 +42,6 @@ from hummingbit.service.schemas.common import (
     Vector,
 )
 
-# ----------------------------------------------------------------------------
 # Collections and their statistics.
 
 
@@ -263,7 +262,6 @@ class CollectionStats(CollectionDetail):
     problems: list[str]
 
 
-# ----------------------------------------------------------------------------
 # Documents.
 
 
@@ -494,7 +492,6 @@ class BulkAnswer(ResponseModel):
     errors_left_out: int
 
 
-# ----------------------------------------------------------------------------
 # Aliases and reindexing.
 
 
@@ -560,7 +557,6 @@ class Reindex(RequestModel):
     )
 
 
-# ----------------------------------------------------------------------------
 # Snapshots.
 
 
@@ -599,7 +595,6 @@ class RestoreSnapshot(RequestModel):
     collection: str = Field(examples=["books-restored"])
 
 
-# ----------------------------------------------------------------------------
 # A collection's bits and buckets.
 
 

@@ -193,7 +193,6 @@ RankingUsed = Annotated[str, Field(json_schema_extra={"enum": [*RANKINGS]})]
 """The name of a ranking, in a response."""
 
 
-# ----------------------------------------------------------------------------
 # Checks that need the settings or the collection.
 
 

@@ -16,7 +16,6 @@ from hummingbit.service.schemas.common import (
     Vector,
 )
 
-# ----------------------------------------------------------------------------
 # Encoders and encoding.
 
 
@@ -100,7 +99,6 @@ class Encoders(ResponseModel):
     unavailable: list[Unavailable]
 
 
-# ----------------------------------------------------------------------------
 # OpenAI's embeddings API, which many tools support.
 
 

@@ -21,7 +21,6 @@ from hummingbit.service.schemas.common import (
     Vector,
 )
 
-# ----------------------------------------------------------------------------
 # Jobs, verification and compaction.
 
 
@@ -92,7 +91,6 @@ class JobStatus(ResponseModel):
     error: str | None
 
 
-# ----------------------------------------------------------------------------
 # Evaluations.
 
 
@@ -257,7 +255,6 @@ class EvaluatedQueries(ResponseModel):
     queries: list[LabelledQuery]
 
 
-# ----------------------------------------------------------------------------
 # Maps.
 
 
@@ -325,7 +322,6 @@ class MapStatus(JobStatus):
     map: MapDescription | None
 
 
-# ----------------------------------------------------------------------------
 # Near-duplicates.
 
 

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from hummingbit.service.schemas.common import FieldName, RequestModel, ResponseModel, Strings
 
-# ----------------------------------------------------------------------------
 # Labels and judgements.
 
 
@@ -207,7 +206,6 @@ class JudgementPool(ResponseModel):
     judged: int
 
 
-# ----------------------------------------------------------------------------
 # Retraining.
 
 

@@ -6,7 +6,6 @@ from typing import Literal
 
 from hummingbit.service.schemas.common import ResponseModel
 
-# ----------------------------------------------------------------------------
 # What a key may do.
 
 
@@ -24,7 +23,6 @@ class Access(ResponseModel):
     rankings: list[str]
 
 
-# ----------------------------------------------------------------------------
 # Health.
 
 

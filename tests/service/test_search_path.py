@@ -18,4 +18,4 @@ def test_a_plain_search_goes_a_short_and_straight_way(
     command = [sys.executable, "-m", "benchmarks.search_path", "--documents", "5000"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found = {name: int(count) for name, count in re.findall(r"^([a-z ]+): (\d+)", printed, re.M)}
-    assert found["calls"] < 175, printed
+    assert found["calls"] < 180, printed

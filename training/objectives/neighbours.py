@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from hummingbit.training.layers import straight_through_signs
 
-# ----------------------------------------------------------------------------
 # The inverse cloze task: a few words of a document must find it among the others of a batch.
 #
 # Source: Lee, Chang and Toutanova, "Latent Retrieval for Weakly Supervised Open Domain Question
@@ -54,7 +53,6 @@ def inverse_cloze_loss(
     return total
 
 
-# ----------------------------------------------------------------------------
 # Stochastic neighbour embedding in bits: the neighbours of a query become those of its code.
 #
 # Source: Hinton and Roweis, "Stochastic Neighbor Embedding" (2002), sections 2 and 3. Here vectors
@@ -124,7 +122,6 @@ def stochastic_neighbour_loss(
     )
 
 
-# ----------------------------------------------------------------------------
 # Both rankings of bits: by Hamming distance, and by the query's real values.
 #
 # Yamada, Asai and Hajishirzi, "Efficient Passage Retrieval with Hashing for Open-domain Question

@@ -290,7 +290,6 @@ class VariationalInformationLoss(nn.Module):
         return variational_information_loss(self.mean(student_BD), teacher_BE, variance_E)
 
 
-# ----------------------------------------------------------------------------
 # The registry
 
 

@@ -1,7 +1,8 @@
 """Runs hummingbit without what Windows lacks.
 
 ``python -m tests.support.faults.without_posix ARGUMENTS`` hides modules, functions and constants of
-POSIX, and uvloop, and then runs ``hummingbit ARGUMENTS``.
+POSIX, and uvloop, and then runs ``hummingbit ARGUMENTS``. After an argument :data:`THEN` follows
+another command, which runs in the same process if those before it succeeded.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import signal
 import sys
 
+THEN = "then"
 MODULES = ("fcntl", "grp", "pwd", "resource", "syslog", "termios", "uvloop")
 OF_OS = (
     *("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "fchmod", "fork", "geteuid"),
@@ -26,7 +28,13 @@ def main() -> int:
     del signal.SIGHUP, signal.SIGKILL
     from hummingbit.cli import main as hummingbit  # noqa: PLC0415 - only what is left may be used
 
-    return hummingbit(sys.argv[1:])
+    commands: list[list[str]] = [[]]
+    for argument in sys.argv[1:]:
+        if argument == THEN:
+            commands.append([])
+        else:
+            commands[-1].append(argument)
+    return next((status for status in map(hummingbit, commands) if status), 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Services in processes of their own."""
+"""Services in processes of their own, and what processes take."""
 
 from __future__ import annotations
 
@@ -41,3 +41,9 @@ def family(pid: int) -> list[int]:
     """Return the ids of a process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *map(int, children)]
+
+
+def resident_bytes(process: int | str = "self") -> int:
+    """Return the bytes of memory that a process holds, by its id; by default, this process."""
+    pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
