@@ -1,4 +1,4 @@
-"""Baselines for binary codes: TF-IDF cosine, BM25, and classifiers of the training labels."""
+"""Baselines for binary codes: TF-IDF cosine, BM25, vectors, and classifiers of the labels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.classifier import Classifier
 from hummingbit.encoder.codes import Codes, pack_bits
-from hummingbit.encoder.encoder import Encoder, Inputs
+from hummingbit.encoder.encoder import Encoder, Inputs, LanguageModel
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_scores, query_labels
 from hummingbit.evaluation.metrics import DEFAULT_METRICS, parse_metrics
 from hummingbit.evaluation.relevance import Labelled, LabelSet, check_labels
 from hummingbit.evaluation.result import Evaluation, EvaluationError, row_blocks
+from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.errors import counted
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.records import StoredDocument, labels_of
 
 # ----------------------------------------------------------------------------
@@ -36,6 +38,9 @@ INVERSE_REGULARIZATION = 100.0
 beats 1 and 10 with a tenth and with half of the labels, and equals 10 with all of them."""
 MAX_CLASSES = 1024
 """The most classes that a code of the class has a bit for."""
+
+SOFT_CLASS_SCORES, BM25, VECTORS = "soft class scores", "bm25", "vectors"
+"""The names of baselines that rank by scores, in reports and in the output of training."""
 
 Features = Any
 """float[N, F]: a numpy array or a scipy sparse matrix, both of which scikit-learn accepts."""
@@ -73,6 +78,47 @@ def tfidf_scores(
     return _cosine_blocks(
         vectorizer.transform(_texts(queries)), vectorizer.transform(_texts(database))
     )
+
+
+def bm25(
+    database: Labelled, queries: Labelled, metrics: Iterable[str] = DEFAULT_METRICS
+) -> Evaluation:
+    """Rank texts by BM25 (:mod:`hummingbit.index.lexical`), as searches by ``bm25`` do.
+
+    A document without a word of the query is not found.
+
+    Raises:
+        MetricError, EvaluationError: as :func:`hummingbit.evaluation.evaluate.evaluate_scores`.
+        EvaluationError: if the inputs are not texts.
+    """
+    check_labels(queries.labels, database.labels)
+    texts, asked = _texts(database.inputs), _texts(queries.inputs)
+    index = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], enumerate(texts), forms=True)
+    rows = np.arange(len(texts))
+
+    def scores(text: str) -> npt.NDArray[np.float64]:
+        found = index.matches(index.weigh(text)).scores_of(rows).astype(np.float64)
+        return np.where(found > 0, found, -np.inf)
+
+    blocks = (
+        np.stack([scores(text) for text in asked[block]])
+        for block in row_blocks(len(asked), len(texts))
+    )
+    return evaluate_scores(blocks, queries.labels, database.labels, metrics)
+
+
+def vector_cosine(
+    database: Labelled, queries: Labelled, metrics: Iterable[str] = DEFAULT_METRICS
+) -> Evaluation:
+    """Rank vectors, float32[N, D], by their cosine: what codes of them would keep at best.
+
+    Raises:
+        MetricError, EvaluationError: as :func:`hummingbit.evaluation.evaluate.evaluate_scores`.
+    """
+    check_labels(queries.labels, database.labels)
+    asked, stored = unit_rows(np.asarray(queries.inputs)), unit_rows(np.asarray(database.inputs))
+    blocks = (asked[block] @ stored.T for block in row_blocks(len(asked), len(stored)))
+    return evaluate_scores(blocks, queries.labels, database.labels, metrics)
 
 
 def logistic_baseline(
@@ -328,6 +374,28 @@ def soft_class_scores(
         MetricError, EvaluationError: as :func:`hummingbit.evaluation.evaluate.evaluate_scores`.
         InputError: if the encoder does not take such inputs.
     """
+    blocks = _class_score_blocks(encoder, database.inputs, queries.inputs)
+    if blocks is None:
+        return None
+    return evaluate_scores(blocks, queries.labels, database.labels, metrics)
+
+
+def stored_class_scores(
+    encoder: Encoder, stored: Sequence[StoredDocument], queries: Sequence[Document]
+) -> Iterator[npt.NDArray[np.float64]] | None:
+    """Yield the scores of :func:`soft_class_scores` for the stored documents of a collection.
+
+    The result is None without class codes, and for a language model, which would have to read
+    every text again; training measures both.
+    """
+    if isinstance(encoder.features, LanguageModel):
+        return None
+    return _class_score_blocks(encoder, _inputs(stored), _inputs(queries))
+
+
+def _class_score_blocks(
+    encoder: Encoder, documents: Inputs, queries: Inputs
+) -> Iterator[npt.NDArray[np.float64]] | None:
     code = encoder.class_code
     if code is None:
         return None
@@ -340,11 +408,10 @@ def soft_class_scores(
                 for start in range(0, len(inputs), BATCH_SIZE)
             ]
         ).astype(np.float64)
-        for of_class, inputs in ((code.queries, queries.inputs), (code.documents, database.inputs))
+        for of_class, inputs in ((code.queries, queries), (code.documents, documents))
     )
     rows = row_blocks(len(of_queries), len(of_documents))
-    blocks = (of_queries[block] @ of_documents.T for block in rows)
-    return evaluate_scores(blocks, queries.labels, database.labels, metrics)
+    return (of_queries[block] @ of_documents.T for block in rows)
 
 
 def _class_codes(

@@ -318,6 +318,10 @@ class EvaluationInput:
             query_codes, codes, self.relevance, metrics, self_rows=self.self_rows
         )
 
+    def evaluate_scores(self, blocks: Iterable[Floats], metrics: Iterable[str]) -> Evaluation:
+        """Measure scores of all documents, float[q, N] a block, by the same relevance."""
+        return evaluate_by_score(blocks, self.relevance, metrics, self_rows=self.self_rows)
+
     def _scores(
         self, name: str, length: int, oversample: float, codes_weight: float | None
     ) -> Iterator[Floats]:

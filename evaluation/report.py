@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,12 +17,17 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from hummingbit.corpus.document import Document, Vector
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes, whole_codes
+from hummingbit.encoder.encoder import Encoder
 from hummingbit.evaluation.baselines import (
+    BM25,
+    SOFT_CLASS_SCORES,
+    VECTORS,
     ClassifierReference,
     TrainingLabels,
     class_code_queries_and_documents,
     classifier_warnings,
     collection_classifier_baseline,
+    stored_class_scores,
 )
 from hummingbit.evaluation.coherence import levels_of_codes
 from hummingbit.evaluation.metrics import (
@@ -42,14 +48,20 @@ from hummingbit.evaluation.rankings import (
 )
 from hummingbit.evaluation.relevance import Ids, LabelSet, Relevance
 from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery, row_blocks
-from hummingbit.evaluation.significance import bootstrap_intervals
+from hummingbit.evaluation.significance import (
+    bootstrap_intervals,
+    compare_with_baselines,
+    format_p_value,
+)
 from hummingbit.evaluation.ties import DistanceCounts
-from hummingbit.foundation.errors import HummingbitError, counted
+from hummingbit.foundation.arrays import unit_rows
+from hummingbit.foundation.errors import HummingbitError, InputError, counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
 from hummingbit.index.rankings import HAMMING, HYBRID
+from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import DEFAULT_OVERSAMPLE
 
 # ``report.json``
@@ -291,6 +303,9 @@ class CoherenceFigures(_Part):
 class Report(_Part):
     """An evaluation, its comparison with a baseline, and the results of the gate.
 
+    `baselines` has the metrics of what the codes should beat, named by `ranking`: soft class
+    scores, BM25, and the cosine of vectors. No gate reads them.
+
     `warning` is set if the encoder learned from all queries. `notes` lists oddities of the input
     that do not stop an evaluation, such as queries without a relevant document. `has_run` says
     whether there is also a run in TREC's format. The run and the `worst_queries` are by the ranking
@@ -310,6 +325,7 @@ class Report(_Part):
     classifier_baseline: list[MetricFigures] | None = Field(
         default=None, validation_alias=AliasChoices("classifier_baseline", "class_code")
     )
+    baselines: list[MetricFigures] = []
     codes_weights: list[WeightFigures] | None = None
     coherence: CoherenceFigures | None = None
     classes: list[ClassFigures]
@@ -437,10 +453,10 @@ class MetricRow:
 
 
 def metric_rows(report: Report) -> tuple[list[str], list[MetricRow]]:
-    """Return the column heads, and the rows: the metrics of each ranking, then the classifier's.
+    """Return the column heads, and the rows: the metrics of each ranking, then the baselines'.
 
-    If the report was compared with a baseline, there are columns for it. They have dashes for a
-    measure that the baseline lacks, and are empty for the classifier, which is not compared.
+    If the report was compared with an earlier one, there are columns for it. They have dashes for a
+    measure that it lacks, and are empty for the baselines, which are not compared.
     """
     changes = {change.metric: change for change in report.changes or []}
     interval = f"{report.confidence:.0%} interval"
@@ -455,6 +471,9 @@ def metric_rows(report: Report) -> tuple[list[str], list[MetricRow]]:
         rows.append(MetricRow(metric.name, is_baseline=False, cells=[metric.ranking, *cells]))
     for metric in report.classifier_baseline or []:
         cells = ["classifier baseline", *_figure_cells(metric), *[""] * len(absent)]
+        rows.append(MetricRow(metric.name, is_baseline=True, cells=cells))
+    for metric in report.baselines:
+        cells = [metric.ranking, *_figure_cells(metric), *[""] * len(absent)]
         rows.append(MetricRow(metric.name, is_baseline=True, cells=cells))
     return head, rows
 
@@ -483,17 +502,6 @@ def format_share(value: float | None) -> str:
 def format_interval(interval: tuple[float, float] | None) -> str:
     """Format an interval of shares, None as a dash."""
     return "–" if interval is None else f"{interval[0]:.4f} – {interval[1]:.4f}"
-
-
-def format_p_value(value: float) -> str:
-    """Format a p-value with three digits, or as ``< 0.001``."""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def format_probability(value: float) -> str:
-    """Format a p-value for a sentence: ``p = 0.012`` or ``p < 0.001``."""
-    number = format_p_value(value)
-    return f"p {number}" if number.startswith("<") else f"p = {number}"
 
 
 def _figure_cells(metric: MetricFigures) -> list[str]:
@@ -724,6 +732,15 @@ def _run(
     by_hamming = evaluations.get(HAMMING) or data.evaluate([*metrics, *curve])
     baseline, warnings = _classifier_baseline(data, metrics, training_labels, by_hamming)
     primary = data.served_ranking if data.served_ranking in evaluations else rankings[0]
+    others = _baselines(
+        data,
+        without_codes,
+        evaluations,
+        training_labels.reference.encoder if training_labels and baseline else None,
+    )
+    compared = {name: one for name, one in others.items() if name != primary}
+    warnings += compare_with_baselines(primary, evaluations[primary], compared)
+    others = {name: one for name, one in others.items() if name not in rankings}
     hits = Hits(data, primary, deepest)
     trec_problems = hits.trec_problems()
     begin_stage("computing intervals")
@@ -750,6 +767,9 @@ def _run(
         confidence=CONFIDENCE,
         metrics=figures,
         classifier_baseline=None if baseline is None else _figures(baseline, metrics),
+        baselines=[
+            figure for name, one in others.items() for figure in _figures(one, without_codes, name)
+        ],
         codes_weights=[
             WeightFigures(
                 codes_weight=weight,
@@ -800,6 +820,47 @@ def _classifier_baseline(
     if baseline is None:
         return None, [NO_BASELINE]
     return baseline, classifier_warnings(codes.expected, baseline.expected, reference.encoder)
+
+
+def _baselines(
+    data: EvaluationInput,
+    metrics: list[str],
+    rankings: Mapping[str, Evaluation],
+    class_encoder: Encoder | None,
+) -> dict[str, Evaluation]:
+    """Return the baselines that rank by scores, by name.
+
+    These are soft class scores with a `class_encoder`, BM25, and the cosine of vectors, where all
+    documents and queries have texts or vectors. With nearness as relevance there are none: both are
+    what defines it. There is no BM25 on Milvus.
+    """
+    found: dict[str, Evaluation] = {}
+    if not metrics or data.settings.nearest is not None:
+        return found
+    if class_encoder is not None:
+        begin_stage("measuring soft class scores")
+        scores = stored_class_scores(class_encoder, data.documents, data.queries)
+        if scores is not None:
+            found[SOFT_CLASS_SCORES] = data.evaluate_scores(scores, metrics)
+    both: list[Document | StoredDocument] = [*data.documents, *data.queries]
+    if BM25 in rankings:
+        found[BM25] = rankings[BM25]
+    elif all(one.text is not None for one in both):
+        with suppress(InputError):  # Milvus has no word index
+            found[BM25] = data.evaluate(metrics, BM25)
+    vectors = {len(one.vector) for one in both if one.vector is not None}
+    if len(vectors) == 1 and all(one.vector is not None for one in both):
+        begin_stage("measuring the vectors")
+        stored, asked = (
+            unit_rows(np.stack([one.vector for one in some if one.vector is not None]))
+            for some in (data.documents, data.queries)
+        )
+        blocks = (
+            (asked[rows] @ stored.T).astype(np.float64)
+            for rows in row_blocks(len(asked), len(stored))
+        )
+        found[VECTORS] = data.evaluate_scores(blocks, metrics)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

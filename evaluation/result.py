@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,16 @@ class Evaluation:
     def ceiling(self) -> dict[str, float]:
         """The mean of each metric over the queries if every ranking were ideal."""
         return _means(self.ceiling_per_query)
+
+    def take(self, queries: npt.NDArray[np.int64]) -> Evaluation:
+        """Return the values of some of the queries, by their positions, and the same counts."""
+        values = ("per_query", "expected_per_query", "best_per_query", "worst_per_query")
+        taken: dict[str, Any] = {
+            kind: {name: of_all[queries] for name, of_all in getattr(self, kind).items()}
+            for kind in (*values, "ceiling_per_query")
+        }
+        ids = tuple(self.query_ids[row] for row in queries) if self.query_ids else ()
+        return replace(self, **taken, queries=len(queries), query_ids=ids)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the means, counts and notes as plain JSON values, without values by query.

@@ -473,3 +473,54 @@ def _compare(metric: str, systems: Mapping[str, Evaluation], seed: int) -> Syste
         ),
         ranks=friedman_nemenyi(values) if len(values) > 2 else None,
     )
+
+
+# ----------------------------------------------------------------------------
+# One system and its baselines, in sentences
+
+
+SIGNIFICANT = 0.05
+
+
+def compare_with_baselines(
+    name: str, system: Evaluation, baselines: Mapping[str, Evaluation], *, seed: int = 0
+) -> list[str]:
+    """Return a sentence for each baseline that says in which metrics the system `name` is ahead.
+
+    The values are tie-averaged, and the p-values are those of :func:`permutation_test` with Holm's
+    correction over all metrics and baselines. From 0.05 on, the two are called level. Metrics that
+    a baseline lacks are left out.
+
+    Raises:
+        EvaluationError: if a baseline has another number of queries.
+    """
+    pairs = [
+        (baseline, metric, values, system.expected_per_query[metric])
+        for baseline, one in baselines.items()
+        for metric, values in one.expected_per_query.items()
+        if metric in system.expected_per_query
+    ]
+    p_values = holm([permutation_test(ours, theirs, seed=seed) for *_, theirs, ours in pairs])
+    verdicts: dict[str, list[str]] = {}
+    for (baseline, metric, theirs, ours), p_value in zip(pairs, p_values, strict=True):
+        lead = (
+            "level"
+            if p_value >= SIGNIFICANT
+            else "ahead"
+            if ours.mean() > theirs.mean()
+            else "behind"
+        )
+        values = f"{ours.mean():.3f} to {theirs.mean():.3f}, {format_probability(p_value)}"
+        verdicts.setdefault(baseline, []).append(f"{lead} in {metric} ({values})")
+    return [f"{name} against {one}: {', '.join(found)}" for one, found in verdicts.items()]
+
+
+def format_p_value(value: float) -> str:
+    """Format a p-value with three digits, or as ``< 0.001``."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def format_probability(value: float) -> str:
+    """Format a p-value for a sentence: ``p = 0.012`` or ``p < 0.001``."""
+    number = format_p_value(value)
+    return f"p {number}" if number.startswith("<") else f"p = {number}"

@@ -17,10 +17,10 @@ import numpy as np
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
 from hummingbit.encoder.text_features import split_sentences
+from hummingbit.evaluation.baselines import SOFT_CLASS_SCORES
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
-from hummingbit.evaluation.report import format_probability
 from hummingbit.evaluation.result import Evaluation, PerQuery
-from hummingbit.evaluation.significance import holm, permutation_test
+from hummingbit.evaluation.significance import format_probability, holm, permutation_test
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import Exists, Or
@@ -251,9 +251,13 @@ def verdict(
 
 def _label_sentences(figures: Mapping[str, Figures]) -> list[str]:
     labelled = {name: one.same_label for name, one in figures.items() if one.same_label is not None}
-    classifier, chance = labelled.pop(CLASSIFIER, None), labelled.pop(CHANCE, 0.0)
-    if not labelled or classifier is None:
+    classifiers = {CLASSIFIER: "A classifier finds", SOFT_CLASS_SCORES: "Soft class scores find"}
+    known = {name: labelled.pop(name) for name in classifiers if name in labelled}
+    chance = labelled.pop(CHANCE, 0.0)
+    if not labelled or not known:
         return []
+    strongest = max(known, key=lambda name: known[name])
+    classifier = known[strongest]
     best = max(labelled, key=lambda name: labelled[name])
     if max(labelled[best], classifier) < chance + LEAST_GAIN:
         return [
@@ -265,8 +269,9 @@ def _label_sentences(figures: Mapping[str, Figures]) -> list[str]:
         is_better = labelled[best] > classifier + 0.01
         does = "finds more of them than" if is_better else "does as well as"
         return [f"To find documents with the same label, use {best}: it {does} a classifier."]
+    ours = f"than {best} does ({labelled[best]:.3f})"
     return [
-        f"A classifier finds more documents of the same label ({classifier:.3f}) than {best} does"
-        f" ({labelled[best]:.3f}). If only the label matters, use a classifier.",
+        f"{classifiers[strongest]} more documents of the same label ({classifier:.3f}) {ours}."
+        " If only the label matters, use a classifier.",
         "More labels or more bits may close the gap.",
     ]

@@ -26,12 +26,17 @@ from hummingbit.encoder.recipes import LabelledRecipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.evaluation.baselines import (
+    BM25,
+    SOFT_CLASS_SCORES,
+    VECTORS,
     ClassifierReference,
+    bm25,
     classifier_baseline,
     has_baseline,
     soft_class_scores,
+    vector_cosine,
 )
-from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.evaluation.evaluate import evaluate_encoder, split_learned
 from hummingbit.evaluation.fusion import (
     LEAST_HELD_OUT,
     curve_means,
@@ -40,7 +45,10 @@ from hummingbit.evaluation.fusion import (
     made_curve,
     usual_weight,
 )
+from hummingbit.evaluation.metrics import DEFAULT_METRICS
 from hummingbit.evaluation.relevance import Labelled
+from hummingbit.evaluation.result import Evaluation
+from hummingbit.evaluation.significance import compare_with_baselines
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.data import (
@@ -58,6 +66,10 @@ from hummingbit.training.text_features import MIN_DOCUMENTS, fit_text_features
 _EXAMPLES = 1000
 # Codes have collapsed if there are this many documents or more for each distinct code.
 _DOCUMENTS_PER_CODE = 50
+# A person reads ten hits: words can be ahead there and behind among the first hundred.
+_METRICS = ("P@10", *DEFAULT_METRICS)
+# Words and vectors rank all documents for a query, so that many of either take half a minute.
+_MOST_QUERIES, _MOST_DOCUMENTS = 1000, 100_000
 
 
 @dataclass(frozen=True)
@@ -198,6 +210,7 @@ def write_encoder(
         training=known.labelled(parts.labelled),
         database=known.known(parts.training),
         queries=known.labelled(parts.validation),
+        texts=_texts(data, parts),
     )
     metadata = {
         "method": settings["method"],
@@ -265,24 +278,60 @@ def collapse_warnings(codes: Codes) -> tuple[str, ...]:
     return (f"{found}; a search cannot tell them apart. For texts, ict may do better",)
 
 
+def _texts(data: TrainingData, parts: Split) -> tuple[list[str], list[str]] | None:
+    """Return the texts of the training documents whose labels are known, and those held out.
+
+    The result is None if the documents are not texts.
+    """
+    if not data.is_text:
+        return None
+    documents, held_out = data.known(parts.training), data.labelled(parts.validation)
+    return list(map(str, documents.inputs)), list(map(str, held_out.inputs))
+
+
 def validate(
-    reference: ClassifierReference, *, training: Labelled, database: Labelled, queries: Labelled
+    reference: ClassifierReference,
+    *,
+    training: Labelled,
+    database: Labelled,
+    queries: Labelled,
+    texts: tuple[list[str], list[str]] | None = None,
 ) -> dict[str, Any]:
-    """Evaluate the encoder and the classifier baseline; return the figures as JSON values.
+    """Evaluate the encoder and what its codes should beat; return the figures as JSON values.
 
     Relevance is by the true labels, whether training used them or not. Without labelled queries
     there are no figures. Without labels of two classes, or with more classes than a code can have
-    bits, there is no baseline.
+    bits, there is no classifier baseline. With `texts`, those of the database and of the queries,
+    there is BM25, and for vectors of one length their cosine; both are measured with at most 1,000
+    queries, drawn at random, and up to 100,000 documents. ``comparison`` has the sentences of
+    :func:`hummingbit.evaluation.significance.compare_with_baselines`.
     """
     if not len(queries):
         return {}
-    evaluation = evaluate_encoder(reference.encoder, database, queries)
+    evaluation = evaluate_encoder(reference.encoder, database, queries, _METRICS)
+    new, _ = split_learned(reference.encoder.learned.contain(queries.inputs))
+    queries = queries.take(new)
     baseline = None
     if has_baseline(reference, training):
-        baseline = classifier_baseline(reference, training, database, queries)
-    soft = soft_class_scores(reference.encoder, database, queries)
+        baseline = classifier_baseline(reference, training, database, queries, _METRICS)
+    soft = soft_class_scores(reference.encoder, database, queries, _METRICS)
+    chosen = np.arange(len(queries))
+    if len(queries) > _MOST_QUERIES:
+        chosen = np.sort(np.random.default_rng(0).permutation(chosen)[:_MOST_QUERIES])
+    others: dict[str, Evaluation] = {}
+    if len(database) <= _MOST_DOCUMENTS:
+        asked = queries.take(chosen.tolist())
+        if texts is not None:
+            words = Labelled([texts[1][new[row]] for row in chosen], asked.labels)
+            others[BM25] = bm25(Labelled(texts[0], database.labels), words, _METRICS)
+        if isinstance(database.inputs, np.ndarray) and database.inputs.ndim == 2:
+            others[VECTORS] = vector_cosine(database, asked, _METRICS)
+    rivals = {} if soft is None else {SOFT_CLASS_SCORES: soft.take(chosen)}
+    sentences = compare_with_baselines("codes", evaluation.take(chosen), rivals | others)
     return {
         **evaluation.to_dict(),
         "classifier_baseline": baseline and baseline.to_dict(),
         **({} if soft is None else {"soft_class_scores": soft.to_dict()}),
+        **{name: one.to_dict() for name, one in others.items()},
+        "comparison": sentences,
     }

@@ -15,9 +15,11 @@ from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import WORDS_AND_CLASSES, ClassCodeRecipe
 from hummingbit.evaluation.baselines import (
+    SOFT_CLASS_SCORES,
     ClassifierReference,
     classifier_baseline,
     classifier_warnings,
+    soft_class_scores,
     tfidf_cosine,
     tfidf_scores,
 )
@@ -128,11 +130,13 @@ def _find_topics(
     training_rows = data.labelled(data.rows_of(trained.labelled_ids))
     database, labelled = data.labelled(), query_data.labelled()
     searched = evaluate_rankings(collection, queries, (ASYMMETRIC, HYBRID, BM25), DEFAULT_METRICS)
+    soft = soft_class_scores(trained.encoder, database, labelled)
     return {
         METHODS[HAMMING]: evaluate_collection(collection, queries),
         **{METHODS[ranking]: evaluation for ranking, evaluation in searched.items()},
         "TF-IDF cosine": tfidf_cosine(database, labelled),
         "classifier baseline": classifier_baseline(reference, training_rows, database, labelled),
+        **({} if soft is None else {SOFT_CLASS_SCORES: soft}),
     }
 
 

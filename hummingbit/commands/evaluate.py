@@ -78,14 +78,13 @@ from hummingbit.evaluation.report import (
     MetricFigures,
     Report,
     TeacherVectors,
-    format_probability,
     full_name,
     read_report,
     read_training_labels,
     run_job,
 )
 from hummingbit.evaluation.result import Evaluation
-from hummingbit.evaluation.significance import SystemComparison, compare_systems
+from hummingbit.evaluation.significance import SystemComparison, compare_systems, format_probability
 from hummingbit.evaluation.trec import Qrels, Run, read_qrels, read_run
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
@@ -818,6 +817,10 @@ def _figures(report: Report) -> dict[str, Any]:
         "classifier_baseline": None
         if report.classifier_baseline is None
         else _means(report.classifier_baseline),
+        "baselines": {
+            name: _means([one for one in report.baselines if one.ranking == name])
+            for name in dict.fromkeys(one.ranking for one in report.baselines)
+        },
         "changes": [change.model_dump() for change in report.changes or []],
         "gate": [rule.model_dump() for rule in report.gate or []],
         "failures": [rule.sentence for rule in report.gate or [] if rule.status == "failed"],

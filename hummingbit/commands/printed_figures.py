@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hummingbit.commands.printing import without_controls
-from hummingbit.evaluation.baselines import classifier_warnings
+from hummingbit.evaluation.baselines import (
+    BM25,
+    SOFT_CLASS_SCORES,
+    VECTORS,
+    classifier_warnings,
+)
 from hummingbit.evaluation.metrics import dialects
 from hummingbit.evaluation.report import (
     MetricFigures,
@@ -17,12 +22,12 @@ from hummingbit.evaluation.report import (
     ceilings,
     coherence_sentence,
     format_interval,
-    format_probability,
     full_name,
     places_of,
     reasons_of,
 )
 from hummingbit.evaluation.result import Evaluation
+from hummingbit.evaluation.significance import format_probability
 from hummingbit.foundation.errors import counted
 from hummingbit.training.pipeline import Trained
 
@@ -80,19 +85,23 @@ def print_trained(out: Path, trained: Trained) -> None:
     shown = counted(len(trained.labelled_ids), "label")
     print(f"{shown} shown; {counted(figures['queries'], 'document')} held out:")
     baseline = figures["classifier_baseline"]
-    soft = figures.get("soft_class_scores")
-    parts = (("codes", figures), ("classifier baseline", baseline), ("soft class scores", soft))
+    parts = (
+        ("codes", figures),
+        ("classifier baseline", baseline),
+        (SOFT_CLASS_SCORES, figures.get("soft_class_scores")),
+        (BM25, figures.get(BM25)),
+        (VECTORS, figures.get(VECTORS)),
+    )
     for title, part in parts:
         if part:
             metrics = "  ".join(f"{name} {value:.3f}" for name, value in part["expected"].items())
-            n_codes = part["distinct_codes"]
-            codes = "" if n_codes is None else f"  {counted(n_codes, 'distinct code')}"
-            print(f"  {title:<20} {metrics}{codes}")
-    if soft:
-        for name, value in soft["expected"].items():
-            ours = figures["expected"][name]
-            if round(value, 3) > round(ours, 3):
-                print(f"soft class scores are ahead by {value - ours:.3f} in {name}")
+            n_codes, n_queries = part["distinct_codes"], part["queries"]
+            ending = "" if n_codes is None else f"  {counted(n_codes, 'distinct code')}"
+            if n_queries != figures["queries"]:
+                ending += f"  of {n_queries:,} of them"
+            print(f"  {title:<20} {metrics}{ending}")
+    for sentence in figures["comparison"]:
+        print(sentence)
     of_baseline = baseline and baseline["expected"]
     for sentence in classifier_warnings(figures["expected"], of_baseline, encoder):
         print(sentence)
@@ -116,12 +125,13 @@ def print_report(report: Report) -> None:
         print(f"{subject.n_bits} bits, {codes}; {served}")
     names = [f"{metric.name}, {metric.ranking}" for metric in report.metrics]
     baseline = [
-        f"{metric.name}, classifier baseline" for metric in report.classifier_baseline or []
+        *(f"{metric.name}, classifier baseline" for metric in report.classifier_baseline or []),
+        *(f"{metric.name}, {metric.ranking}" for metric in report.baselines),
     ]
     title = f"{report.confidence:.0%} interval"
     width = max(22, *(len(name) + 1 for name in [*names, *baseline]))
     print(f"{'':<{width}}{'as served':>10}{title:>17}{'tie-averaged':>14}{'worst':>8}{'best':>8}")
-    metrics = [*report.metrics, *(report.classifier_baseline or [])]
+    metrics = [*report.metrics, *(report.classifier_baseline or []), *report.baselines]
     for name, metric in zip([*names, *baseline], metrics, strict=True):
         _print_metric(name, metric, width)
     for sentence in [*ceilings(report), *dialects(metric.name for metric in report.metrics)]:

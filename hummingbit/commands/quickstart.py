@@ -56,7 +56,12 @@ from hummingbit.corpus.survey import Survey, survey
 from hummingbit.corpus.tables import FieldTypes, separator_of
 from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
 from hummingbit.encoder.recipes import DEFAULT_BITS, MAX_KNOWN_TERMS, MODEL_BITS
-from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
+from hummingbit.evaluation.baselines import (
+    SOFT_CLASS_SCORES,
+    ClassifierReference,
+    classifier_baseline,
+    soft_class_scores,
+)
 from hummingbit.evaluation.fusion import JUDGED_METRIC, judged_curve, judged_weight, validated
 from hummingbit.evaluation.metrics import JUDGED_METRICS
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
@@ -608,6 +613,11 @@ def _compare(
             ["P@10"],
         )
         figures[CLASSIFIER] = Figures(baseline.expected["P@10"])
+        soft = soft_class_scores(
+            trained.encoder, data.known(), gather(queries_by_label).labelled(), ["P@10"]
+        )
+        if soft is not None:
+            figures[SOFT_CLASS_SCORES] = Figures(soft.expected["P@10"])
         figures[CHANCE] = Figures(chance_by_label(corpus.training_documents, queries_by_label))
     return figures, choice
 

@@ -169,11 +169,17 @@ def _table(figures: Mapping[str, Any]) -> Iterator[str]:
         return
     yield f"{figures['queries']:,} documents were held out and searched for by their labels."
     yield ""
-    yield "| metric | as served | tie-averaged | classifier baseline, tie-averaged |"
-    yield "|---|---|---|---|"
-    baseline = figures.get("classifier_baseline") or figures.get("class_code") or {}
+    classifier = figures.get("classifier_baseline") or figures.get("class_code") or {}
+    others = {"soft class scores": figures.get("soft_class_scores"), "bm25": figures.get("bm25")}
+    baselines = {"classifier baseline": classifier} | {
+        name: one for name, one in others.items() if one
+    }
+    heads = "".join(f" {name}, tie-averaged |" for name in baselines)
+    yield f"| metric | as served | tie-averaged |{heads}"
+    yield "|---|---|---|" + "---|" * len(baselines)
     for metric, served in figures["metrics"].items():
-        cells = [served, figures["expected"][metric], (baseline.get("expected") or {}).get(metric)]
+        cells = [served, figures["expected"][metric]]
+        cells += [(one.get("expected") or {}).get(metric) for one in baselines.values()]
         row = " | ".join("–" if one is None else f"{one:.3f}" for one in cells)
         yield f"| {metric} | {row} |"
 

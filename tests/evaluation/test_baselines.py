@@ -12,9 +12,11 @@ import pytest
 
 from hummingbit.corpus.document import Document
 from hummingbit.evaluation import result
-from hummingbit.evaluation.baselines import logistic_baseline, tfidf_cosine
+from hummingbit.evaluation.baselines import bm25, logistic_baseline, tfidf_cosine, vector_cosine
+from hummingbit.evaluation.rankings import evaluate_rankings
 from hummingbit.evaluation.relevance import Labelled
 from hummingbit.evaluation.result import EvaluationError
+from hummingbit.index.data_folder import DataFolder
 from tests.support.corpora import topic_documents, topic_vectors
 
 
@@ -31,6 +33,28 @@ def test_tfidf_cosine_by_hand() -> None:
     database = Labelled(["red apple", "red car", "fast car"], [("food",), ("car",), ("car",)])
     found = tfidf_cosine(database, Labelled(["apple", "fast"], [("food",), ("car",)]), ["P@1"])
     assert found.metrics == found.expected == {"P@1": 1.0}
+
+
+def test_bm25_is_what_a_collection_finds(tmp_path: Path) -> None:
+    """The baseline of texts ranks as searches by bm25 do, and finds nothing without a word."""
+    documents, queries = topic_documents(80), topic_documents(20, seed=1)
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.create_collection("words", n_bits=0)
+        collection.upsert(documents)
+        searched = evaluate_rankings(collection, queries, ["bm25"], ["P@10", "mAP@20"])["bm25"]
+    found = bm25(texts(documents), texts(queries), ["P@10", "mAP@20"])
+    for name, values in searched.expected_per_query.items():
+        np.testing.assert_allclose(found.expected_per_query[name], values)
+    strange = Labelled(["zebra"], [documents[0].labels])
+    assert bm25(texts(documents), strange, ["P@10"]).expected == {"P@10": 0.0}
+
+
+def test_vector_cosine_by_hand() -> None:
+    stored = np.array([[3.0, 0.0], [0.0, 9.0], [1.0, 1.0]], dtype=np.float32)
+    asked = np.array([[2.0, 0.1]], dtype=np.float32)
+    database = Labelled(stored, [("a",), ("b",), ("a",)])
+    found = vector_cosine(database, Labelled(asked, [("a",)]), ["P@2", "mAP@3"])
+    assert found.metrics == {"P@2": 1.0, "mAP@3": 1.0}
 
 
 def test_words_that_no_document_has_tie_everything() -> None:

@@ -15,6 +15,7 @@ from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.baselines import (
     ClassifierReference,
     TrainingLabels,
+    bm25,
     classifier_baseline,
     classifier_warnings,
     collection_classifier_baseline,
@@ -177,8 +178,48 @@ def test_training_prints_soft_class_scores(
     recipe = ClassCodeRecipe(n_bits=16, content_share=0.5, content="itq", query_classifier="ridge")
     trained = train_class_codes(gather(topic_documents(200)), recipe, tmp_path / "e")
     print_trained(tmp_path / "e", trained)
-    (row,) = (
-        line for line in capsys.readouterr().out.splitlines() if "soft class scores  " in line
-    )
+    lines = capsys.readouterr().out.splitlines()
+    (row,) = (line for line in lines if "soft class scores  " in line)
     value = trained.validation["soft_class_scores"]["expected"]["P@100"]
     assert f"P@100 {value:.3f}" in row
+
+
+def test_training_says_whether_words_or_codes_are_ahead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each document has words that say nothing of its label, so a word index is behind."""
+    rng = np.random.default_rng(0)
+    documents = [
+        replace(one, text=f"{one.text} {' '.join(f'rare{n}' for n in rng.integers(0, 60, 12))}")
+        for one in topic_documents(300)
+    ]
+    data = gather(documents)
+    recipe = ClassCodeRecipe(n_bits=16, content_share=0.25, content="itq", query_classifier="ridge")
+    trained = train_class_codes(data, recipe, tmp_path / "e")
+    print_trained(tmp_path / "e", trained)
+    printed = capsys.readouterr().out
+    learned = trained.encoder.learned.contain([one.text or "" for one in documents])
+    held_out, others = (
+        gather([one for one, known in zip(documents, learned, strict=True) if known == kind])
+        for kind in (False, True)
+    )
+    found = bm25(others.labelled(), held_out.labelled(), ["P@10"]).expected["P@10"]
+    assert trained.validation["queries"] == len(held_out) == 30
+    assert trained.validation["bm25"]["expected"]["P@10"] == pytest.approx(found)
+    assert f"bm25                 P@10 {found:.3f}" in printed
+    ours = trained.validation["expected"]["P@10"]
+    assert ours > found + 0.1
+    assert f"codes against bm25: ahead in P@10 ({ours:.3f} to {found:.3f}, p" in printed
+
+
+def test_training_prints_the_cosine_of_vectors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = gather(topic_vectors(200))
+    trained = train_linear(data, LinearRecipe("lsh", n_bits=8), tmp_path / "e")
+    print_trained(tmp_path / "e", trained)
+    printed = capsys.readouterr().out
+    assert "bm25" not in printed
+    value = trained.validation["vectors"]["expected"]["P@10"]
+    assert f"vectors              P@10 {value:.3f}" in printed
+    assert "codes against vectors: " in printed

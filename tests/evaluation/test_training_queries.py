@@ -108,7 +108,12 @@ MEASURING_FUNCTIONS = {
 }
 OTHER_FUNCTIONS = {
     *("evaluate_by_score", "evaluate_codes", "evaluate_ranking", "evaluate_run", "evaluate_scores"),
-    *("tfidf_cosine", "logistic_baseline"),  # of codes, scores or lists, without an encoder
+    *(
+        "tfidf_cosine",
+        "bm25",
+        "vector_cosine",
+        "logistic_baseline",
+    ),  # of codes, scores or lists, without an encoder
     # Measured with queries that their callers have chosen:
     *("classifier_baseline", "collection_classifier_baseline", "judged_curve", "made_curve"),
     "soft_class_scores",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,8 +11,17 @@ import pytest
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import code_from_hex, hamming_distance, unpack_codes
+from hummingbit.encoder.recipes import ClassCodeRecipe
+from hummingbit.evaluation.baselines import (
+    ClassifierReference,
+    TrainingLabels,
+    bm25,
+    soft_class_scores,
+)
 from hummingbit.evaluation.evaluate import evaluate_collection
+from hummingbit.evaluation.formats import to_markdown
 from hummingbit.evaluation.rankings import RelevanceSettings
+from hummingbit.evaluation.relevance import Labelled
 from hummingbit.evaluation.report import (
     Job,
     ReportError,
@@ -24,6 +34,9 @@ from hummingbit.evaluation.trec import parse_run
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import Query
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import gather
+from tests.support.corpora import topic_documents
 from tests.support.evaluations import LABELS, labelled_codes, make_collections
 
 DOCUMENTS = labelled_codes(400, 0, "d")
@@ -211,3 +224,36 @@ def test_what_is_no_report_is_refused(
 def test_a_report_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="No such file"):
         read_report(tmp_path / "absent.json")
+
+
+def test_a_report_has_baselines_and_says_who_is_ahead(tmp_path: Path) -> None:
+    """Class codes stand beside soft class scores and BM25, and the sentences name the winner."""
+    documents, queries = topic_documents(200), topic_documents(60, seed=1)
+    queries = [replace(one, id=f"q{one.id}", text=f"{one.text} new") for one in queries]
+    recipe = ClassCodeRecipe(n_bits=32, content="itq", query_classifier="ridge")
+    trained = train_class_codes(gather(documents), recipe, tmp_path / "encoders" / "e")
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.create_collection("topics", encoder="e")
+        collection.upsert(documents)
+        labels = TrainingLabels(trained.labelled_ids, ClassifierReference(trained.encoder))
+        report = run_job(
+            collection, queries, ["P@10", "P@20"], None, labels, rankings=["hamming"]
+        ).report
+        by_words = run_job(collection, queries, ["P@10"], rankings=["hamming", "bm25"]).report
+    names = [(one.ranking, one.name) for one in report.baselines]
+    assert names == list(itertools.product(["soft class scores", "bm25"], ["P@10", "P@20"]))
+    database = Labelled([one.text or "" for one in documents], [one.labels for one in documents])
+    asked = Labelled([one.text or "" for one in queries], [one.labels for one in queries])
+    soft = soft_class_scores(trained.encoder, database, asked, ["P@10", "P@20"])
+    assert soft is not None
+    assert [one.expected for one in report.baselines[:2]] == pytest.approx(
+        [*soft.expected.values()]
+    )
+    assert report.baselines[2].expected == bm25(database, asked, ["P@10"]).expected["P@10"]
+    for name in ("soft class scores", "bm25"):
+        (sentence,) = (note for note in report.notes if note.startswith(f"hamming against {name}"))
+        assert " in P@10 (" in sentence
+    assert "soft class scores" in to_markdown(report)
+    assert parse_report(write_report(report)) == report
+    assert by_words.baselines == []
+    assert any(note.startswith("hamming against bm25: ") for note in by_words.notes)

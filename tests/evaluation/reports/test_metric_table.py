@@ -4,10 +4,9 @@ import pytest
 
 from hummingbit.evaluation.report import (
     format_interval,
-    format_p_value,
-    format_probability,
     format_share,
 )
+from hummingbit.evaluation.significance import format_p_value, format_probability
 
 
 def test_shares_and_intervals() -> None:

@@ -9,7 +9,7 @@ import scikit_posthocs
 from scipy import stats
 
 from hummingbit.evaluation.result import Evaluation, EvaluationError
-from hummingbit.evaluation.significance import compare_systems
+from hummingbit.evaluation.significance import compare_systems, compare_with_baselines
 
 
 def evaluation(values: np.ndarray) -> Evaluation:
@@ -56,3 +56,23 @@ def test_two_systems_are_not_ranked() -> None:
 def test_one_system_is_refused() -> None:
     with pytest.raises(EvaluationError, match="two or more"):
         compare_systems({"a": evaluation(np.ones(3))})
+
+
+def test_a_sentence_for_each_baseline_says_who_is_ahead() -> None:
+    """With 40 queries that all differ one way, the sign test of 2 · 2⁻⁴⁰ is below any level."""
+    ours, better = np.full(40, 0.5), np.full(40, 0.75)
+    level = np.where(np.arange(40) % 2 == 0, 0.4, 0.6)
+
+    def evaluation(**values: np.ndarray) -> Evaluation:
+        return Evaluation(values, values, 40, 10, 0)
+
+    sentences = compare_with_baselines(
+        "codes",
+        evaluation(P=ours, R=ours),
+        {"words": evaluation(P=better, R=0.5 * ours), "vectors": evaluation(P=level)},
+    )
+    assert sentences == [
+        "codes against words: behind in P (0.500 to 0.750, p < 0.001),"
+        " ahead in R (0.500 to 0.250, p < 0.001)",
+        "codes against vectors: level in P (0.500 to 0.500, p = 1.000)",
+    ]

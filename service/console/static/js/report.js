@@ -28,7 +28,7 @@ function Figures({ report }) {
     { title: "Classifier baseline", number: true, show: (metric) => figure(report.classifier_baseline?.find((baseline) => baseline.name === metric.name)?.expected) },
   ];
   const low = new Map(report.metrics.filter((metric) => metric.ceiling != null && metric.ceiling < 0.9).map((metric) => [metric.name, figure(metric.ceiling)]));
-  return html`<${Table} label="Figures" columns=${columns} rows=${report.metrics} keyOf=${measureOf} />
+  return html`<${Table} label="Figures" columns=${columns} rows=${[...report.metrics, ...(report.baselines ?? [])]} keyOf=${measureOf} />
     ${low.size > 0 && html`<p class="nothing">With these queries even an ideal ranking reaches only ${[...low].map(([name, value]) => `${value} in ${name}`).join(", ")}.</p>`}
     ${report.metrics.some((metric) => metric.name.startsWith("mAP")) && html`<p class="nothing">mAP@k averages P@i over the relevant documents found in the list; mAP-trec divides by all relevant documents; mAP-11pt averages the precision at eleven recalls.</p>`}`;
 }

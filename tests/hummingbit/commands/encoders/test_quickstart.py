@@ -297,6 +297,10 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
     )
     assert "asymmetric: it finds more" in verdict(figures | {CLASSIFIER: Figures(0.80)})
     assert "asymmetric: it does as well as" in verdict(figures | {CLASSIFIER: Figures(0.83)})
+    soft = {CLASSIFIER: Figures(0.80), "soft class scores": Figures(0.9)}
+    assert "Soft class scores find more documents of the same label (0.900)" in verdict(
+        figures | soft
+    )
     without = verdict({name: Figures(None, one.found, one.reciprocal_rank)
                        for name, one in figures.items() if name != CLASSIFIER})  # fmt: skip
     assert "label" not in without
