@@ -7,6 +7,7 @@ Here q(c|x) is a linear layer on the second hidden layer, from which the bits co
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from torch.nn import functional
 from experiments.leaderboard.contract import Encode, Task
 from experiments.leaderboard.nash import add_noise
 from experiments.leaderboard.text_training import (
+    LEARNING_RATE,
     Batch,
     TextModel,
     WordCounts,
@@ -32,8 +34,11 @@ COMPONENTS = 20
 class Bmsh(TextModel):
     """p(c) = softmax(π), p(z|c) = Ber(σ(γ_c)); q(z, c|x) = Ber(z; σ(l)) · q(c|x)."""
 
-    def __init__(self, shape: Shape, _documents: WordCounts, _seed: int) -> None:
+    def __init__(
+        self, shape: Shape, _documents: WordCounts, _seed: int, kl_weight: float = 1.0
+    ) -> None:
         super().__init__()
+        self.kl_weight = kl_weight
         self.encoder = EncoderNetwork(shape)
         self.log_variance = nn.Linear(shape.n_bits, shape.n_bits)
         self.decoder = TextDecoder(shape.n_bits, shape.inputs)
@@ -50,7 +55,7 @@ class Bmsh(TextModel):
         kl = mixture_kl_loss(logits_NB, self.component(h_NH), self.pi_K, self.gamma_KB)
         return {
             "reconstruction_loss": words_loss(self.decoder, z_NB, batch),
-            "kl_loss": warmup_weight(progress) * kl,
+            "kl_loss": self.kl_weight * warmup_weight(progress) * kl,
         }
 
 
@@ -75,6 +80,9 @@ def mixture_kl_loss(
     return (kl_of_components_N + kl_of_bits_N).mean()
 
 
-def learn(task: Task) -> Encode:
+def learn(task: Task, *, learning_rate: float = LEARNING_RATE, kl_weight: float = 1.0) -> Encode:
     """Train BMSH on the documents of a task."""
-    return fit_text_encoder(task.texts, task.n_bits, task.seed, Bmsh).encode
+    build = partial(Bmsh, kl_weight=kl_weight)
+    return fit_text_encoder(
+        task.texts, task.n_bits, task.seed, build, learning_rate=learning_rate
+    ).encode

@@ -42,7 +42,10 @@ class Encodings:
 
 
 Learn = Callable[[Task], Encode | Encodings]
-"""A method: trains on a task and returns how it encodes; ``learn`` in its module."""
+"""A method: trains on a task and returns how it encodes; ``learn`` in its module.
+
+The function there takes the settings of the method by keyword, too.
+"""
 
 
 def encodings_of(learned: Encode | Encodings) -> Encodings:

@@ -2,25 +2,44 @@
 
 A cell is a method on a data set with a number of bits and a seed. Its record is saved in
 ``--work-dir`` and reused until its code changes. A cell without a record is empty in the table.
+On data sets with judged queries, the figure is nDCG@10, and BM25 stands in the first row.
+
+``--tune`` tries the settings of each method's grid on held-out documents, and prints the best.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from experiments.leaderboard.cells import Cell, compute, saved_record
+from experiments.judged_queries.compared_rankings import STEMS, bm25_scores, build_index
+from experiments.judged_queries.judged_corpora import read_corpus
+from experiments.leaderboard.cells import (
+    JUDGED,
+    Cell,
+    compute,
+    save_sentence_vectors,
+    saved_record,
+    tune,
+)
+from experiments.leaderboard.measuring import JUDGED_METRIC
 from experiments.leaderboard.methods import METHODS
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, mean_and_deviation, print_table, save_records
 from experiments.ssb_vae.printed_tables import printed_p100
+from hummingbit.evaluation.evaluate import evaluate_by_score
 from hummingbit.foundation.errors import HummingbitError
+from hummingbit.foundation.files import replace_file
+from hummingbit.training.model_folders import read_model
 
 SUMMARY = "text hashing methods compared in one protocol"
-DATASETS = ("20news", "snippets", "reuters", "ag-news", "dbpedia14")
+LABELLED = ("20news", "snippets", "reuters", "ag-news", "dbpedia14")
+DATASETS = (*LABELLED, *JUDGED)
+TUNED_ON, TUNED_DOCUMENTS = ("snippets", "ag-news"), 2000
 
 PRINTED = {"vdsh-s": "vdsh-s", "psh-gs": "psh-gs", "ssb-vae-paper": "ssb-vae"}
 """The methods with a figure in SSB-VAE's Table I, which has the same protocol for Snippets.
@@ -79,6 +98,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DATA-SET=FILE",
         help="sentence vectors by id (.npz, .parquet), for the methods that take them",
     )
+    parser.add_argument(
+        "--model",
+        type=Path,
+        metavar="FOLDER",
+        help="a sentence model, whose vectors the methods take that take vectors; they are computed"
+        " once",
+    )
+    parser.add_argument(
+        "--tune",
+        action="store_true",
+        help=f"instead, try the settings of each method on held-out documents of {TUNED_ON[0]} and"
+        f" {TUNED_ON[1]}, with 32 bits, and print them",
+    )
     add_run_options(parser, "results/leaderboard")
     parser.set_defaults(run=run)
 
@@ -86,11 +118,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compute the missing cells, then print a table for each data set and number of bits.
 
-    For several data sets, tables of the tie-averaged P@100 in all of them follow.
+    For several data sets, tables of the tie-averaged figure in all of them follow.
     """
+    vectors = _vectors(args)
+    if args.tune:
+        return _tune(args, vectors)
+    records = _records(args, vectors)
+    save_records(args, records)
+    labelled = [name for name in args.datasets if name in LABELLED]
+    for dataset in labelled:
+        for n_bits in args.bits:
+            print(f"\n{dataset}, {n_bits} bits\n")
+            _print(args, dataset, n_bits, records)
+    if len(labelled) > 1:
+        _print_overviews(args, labelled, records)
+    judged = [name for name in args.datasets if name in JUDGED]
+    if judged:
+        _print_judged(args, judged, records)
+    return 0
+
+
+def _vectors(args: argparse.Namespace) -> dict[str, Path]:
+    """Return the files of sentence vectors by data set, those of ``--model`` where others lack."""
     vectors = _parse_vectors(args.vectors)
+    if args.model is None or not any(METHODS[method].takes_vectors for method in args.methods):
+        return vectors
+    folder = read_model(args.model)
+    others = [dataset for dataset in args.datasets if dataset not in vectors]
+    return vectors | {
+        dataset: save_sentence_vectors(folder, dataset, args.work_dir, args.data_root)
+        for dataset in others
+    }
+
+
+def _records(args: argparse.Namespace, vectors: Mapping[str, Path]) -> list[Record]:
+    """Compute the missing cells in the time that there is, and return all that are known."""
     began = time.monotonic()
-    records: dict[Cell, Record] = {}
+    records: list[Record] = []
     for cell in _cells(args):
         vectors_file = vectors.get(cell.dataset) if METHODS[cell.method].takes_vectors else None
         if vectors_file is None and METHODS[cell.method].takes_vectors:
@@ -101,14 +165,45 @@ def run(args: argparse.Namespace) -> int:
             print(cell.name, file=sys.stderr, flush=True)
             record = compute(cell, args.work_dir, args.data_root, vectors_file)
         if record is not None:
-            records[cell] = record
-    save_records(args, list(records.values()))
-    for dataset in args.datasets:
-        for n_bits in args.bits:
-            print(f"\n{dataset}, {n_bits} bits\n")
-            _print(args, dataset, n_bits, list(records.values()))
-    if len(args.datasets) > 1:
-        _print_overviews(args, list(records.values()))
+            records.append(record)
+    return records
+
+
+def _tune(args: argparse.Namespace, vectors: Mapping[str, Path]) -> int:
+    """Measure every combination of settings of each method, and print them, the best first.
+
+    A method has the same number of combinations as the others. The figure is the mean tie-averaged
+    P@100 on the two data sets, of one run each.
+    """
+    args.work_dir.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for method in args.methods:
+        entry = METHODS[method]
+        tried = []
+        for settings in entry.combinations() if entry.grid else ():
+            name = "-".join(f"{key}-{value:g}" for key, value in settings.items())
+            path = args.work_dir / f"tuning-{method}-{name}.json"
+            if not path.exists() and entry.takes_vectors and not set(TUNED_ON) <= set(vectors):
+                continue
+            if not path.exists():
+                print(path.stem, file=sys.stderr, flush=True)
+                figures = [
+                    tune(
+                        method,
+                        dataset,
+                        settings,
+                        TUNED_DOCUMENTS,
+                        (args.data_root, vectors.get(dataset) if entry.takes_vectors else None),
+                    )
+                    for dataset in TUNED_ON
+                ]
+                replace_file(path, json.dumps([one["p100_expected"] for one in figures]))
+            values = json.loads(path.read_text())
+            tried.append((sum(values) / len(values), settings, values))
+        for _, settings, values in sorted(tried, key=lambda one: -one[0]):
+            told = ", ".join(f"{key} {value:g}" for key, value in settings.items())
+            rows.append([method, told, *(f"{value:.3f}" for value in values)])
+    print_table(("method", "settings", *TUNED_ON), rows)
     return 0
 
 
@@ -119,24 +214,20 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
             for n_bits in args.bits:
                 for dataset in args.datasets:
                     for method in args.methods:
-                        yield Cell(
-                            dataset,
-                            method,
-                            n_bits,
-                            seed,
-                            args.supervision,
-                            unseen,
-                            args.documents,
-                            args.queries,
-                        )
+                        if dataset in JUDGED and (unseen or METHODS[method].reads_labels):
+                            continue
+                        counts = (None, None)
+                        if dataset in LABELLED:
+                            counts = (args.documents, args.queries)
+                        yield Cell(dataset, method, n_bits, seed, args.supervision, unseen, *counts)
 
 
-def _parse_vectors(options: list[str]) -> Mapping[str, Path]:
+def _parse_vectors(options: list[str]) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for option in options:
         dataset, _, file = option.partition("=")
-        if dataset not in DATASETS or not file:
-            form = f"DATA-SET=FILE, where DATA-SET is one of {', '.join(DATASETS)}"
+        if dataset not in LABELLED or not file:
+            form = f"DATA-SET=FILE, where DATA-SET is one of {', '.join(LABELLED)}"
             raise LeaderboardError(f"vectors is {option!r}; it must be {form}")
         files[dataset] = Path(file)
     return files
@@ -163,7 +254,34 @@ def _print(args: argparse.Namespace, dataset: str, n_bits: int, records: list[Re
     print_table(header, rows)
 
 
-def _print_overviews(args: argparse.Namespace, records: list[Record]) -> None:
+def _print_judged(args: argparse.Namespace, judged: list[str], records: list[Record]) -> None:
+    """Print the tie-averaged nDCG@10 of the methods without labels, and that of BM25."""
+    by_words = []
+    for dataset in judged:
+        corpus = read_corpus(dataset, "queries", args.data_root)
+        scores = bm25_scores(corpus.queries, build_index(corpus.documents, STEMS))
+        found = evaluate_by_score([scores], corpus.relevance, [JUDGED_METRIC])
+        by_words.append(f"{found.expected[JUDGED_METRIC]:.3f}")
+    methods = [method for method in args.methods if not METHODS[method].reads_labels]
+    for n_bits in args.bits:
+        print(f"\n{JUDGED_METRIC} of judged queries, {n_bits} bits\n")
+        rows = [["bm25", *by_words, ""]]
+        for method in methods:
+            own = [
+                record
+                for record in records
+                if (record["method"], record["n_bits"]) == (method, n_bits)
+                and record["dataset"] in judged
+            ]
+            figures = [
+                _mean([one for one in own if one["dataset"] == dataset], "ndcg10_expected")
+                for dataset in judged
+            ]
+            rows.append([method, *figures, _whole_mean(own, "cpu_seconds")])
+        print_table(("method", *judged, "CPU s"), rows)
+
+
+def _print_overviews(args: argparse.Namespace, datasets: list[str], records: list[Record]) -> None:
     """Print the tie-averaged P@100 of each method on each data set, a table for each width."""
     for n_bits in args.bits:
         for unseen in (False,) if args.no_unseen else (False, True):
@@ -174,12 +292,12 @@ def _print_overviews(args: argparse.Namespace, records: list[Record]) -> None:
                     method,
                     *(
                         _expected(records, dataset, method, n_bits, unseen=unseen)
-                        for dataset in args.datasets
+                        for dataset in datasets
                     ),
                 ]
                 for method in args.methods
             ]
-            print_table(("method", *args.datasets), rows)
+            print_table(("method", *datasets), rows)
 
 
 def _expected(

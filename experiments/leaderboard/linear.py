@@ -11,9 +11,9 @@ from hummingbit.training.linear_codes import fit_linear
 from hummingbit.training.pipeline import choose_features
 
 
-def learn(method: str, task: Task) -> Encode:
-    """Fit a linear method, by its name, to the documents of a task."""
-    features = choose_features(task.data, np.arange(len(task.data)), max_terms=10_000)
+def learn(method: str, task: Task, *, max_terms: float = 10_000) -> Encode:
+    """Fit a linear method, by its name, to the documents of a task, with so many terms at most."""
+    features = choose_features(task.data, np.arange(len(task.data)), max_terms=int(max_terms))
     rows = features.transform(task.data.inputs)  # type: ignore[arg-type]
     return fit_linear(method, features, rows, task.n_bits, task.seed).encode
 

@@ -1,4 +1,4 @@
-"""The retrieval figures of a method, for all classes or for classes unseen in training.
+"""The retrieval figures of a method: by labels, by unseen labels, or of judged queries.
 
 The database is every training document; the test documents are the queries. The method learns from
 the whole database or, for unseen classes, from the documents without those classes; the queries are
@@ -14,11 +14,13 @@ import numpy as np
 
 from experiments.leaderboard.contract import Learn, Task, encodings_of
 from experiments.result_tables import Record
-from hummingbit.evaluation.evaluate import evaluate_codes
-from hummingbit.evaluation.relevance import LabelSet
+from hummingbit.encoder.encoder import Inputs
+from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_ranking
+from hummingbit.evaluation.relevance import LabelSet, Relevance
 from hummingbit.training.data import Rows, TrainingData
 
 METRICS = ("P@100", "mAP@100")
+JUDGED_METRIC = "nDCG@10"
 
 
 def measure(learn: Learn, task: Task, queries: TrainingData, *, unseen: bool = False) -> Record:
@@ -49,6 +51,25 @@ def measure(learn: Learn, task: Task, queries: TrainingData, *, unseen: bool = F
         "p100": evaluation.metrics["P@100"],
         "p100_expected": evaluation.expected["P@100"],
         "map100_expected": evaluation.expected["mAP@100"],
+        "distinct_codes": evaluation.distinct_codes,
+        "cpu_seconds": seconds,
+        "asked": len(queries),
+    }
+
+
+def measure_judged(learn: Learn, task: Task, queries: Inputs, relevance: Relevance) -> Record:
+    """Return the tie-averaged nDCG@10 of judged queries, distinct codes and CPU seconds."""
+    began = time.process_time()
+    encodings = encodings_of(learn(task))
+    seconds = time.process_time() - began
+    evaluation = evaluate_ranking(
+        encodings.queries(queries),
+        encodings.documents(task.data.inputs),
+        relevance,
+        [JUDGED_METRIC],
+    )
+    return {
+        "ndcg10_expected": evaluation.expected[JUDGED_METRIC],
         "distinct_codes": evaluation.distinct_codes,
         "cpu_seconds": seconds,
         "asked": len(queries),

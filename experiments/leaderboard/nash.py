@@ -7,12 +7,14 @@ Source: Shen et al., "NASH: Toward End-to-End Neural Architecture for Generative
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from experiments.leaderboard.contract import Encode, Task
 from experiments.leaderboard.text_training import (
+    LEARNING_RATE,
     Batch,
     TextModel,
     WordCounts,
@@ -32,8 +34,11 @@ class Nash(TextModel):
     ln σ² from the probabilities of the bits.
     """
 
-    def __init__(self, shape: Shape, _documents: WordCounts, _seed: int) -> None:
+    def __init__(
+        self, shape: Shape, _documents: WordCounts, _seed: int, kl_weight: float = 1.0
+    ) -> None:
         super().__init__()
+        self.kl_weight = kl_weight
         self.encoder = EncoderNetwork(shape)
         self.log_variance = nn.Linear(shape.n_bits, shape.n_bits)
         self.decoder = TextDecoder(shape.n_bits, shape.inputs)
@@ -46,7 +51,7 @@ class Nash(TextModel):
         z_NB = add_noise(draw_bits(logits_NB, generator), logits_NB, self.log_variance, generator)
         return {
             "reconstruction_loss": words_loss(self.decoder, z_NB, batch),
-            "kl_loss": warmup_weight(progress) * kl_loss(logits_NB),
+            "kl_loss": self.kl_weight * warmup_weight(progress) * kl_loss(logits_NB),
         }
 
 
@@ -58,6 +63,9 @@ def add_noise(
     return z_NB + deviation_NB * torch.randn(z_NB.shape, generator=generator)
 
 
-def learn(task: Task) -> Encode:
+def learn(task: Task, *, learning_rate: float = LEARNING_RATE, kl_weight: float = 1.0) -> Encode:
     """Train NASH on the documents of a task."""
-    return fit_text_encoder(task.texts, task.n_bits, task.seed, Nash).encode
+    build = partial(Nash, kl_weight=kl_weight)
+    return fit_text_encoder(
+        task.texts, task.n_bits, task.seed, build, learning_rate=learning_rate
+    ).encode

@@ -8,6 +8,7 @@ vectors.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from experiments.leaderboard.contract import Encode, Task
 from experiments.leaderboard.text_training import (
+    LEARNING_RATE,
     Batch,
     TextModel,
     WordCounts,
@@ -42,8 +44,11 @@ class PairRec(TextModel):
     that. The noise is ε ~ N(0, σ²), and σ falls from 1 to 0 during the run.
     """
 
-    def __init__(self, shape: Shape, documents: WordCounts, seed: int) -> None:
+    def __init__(
+        self, shape: Shape, documents: WordCounts, seed: int, kl_weight: float = KL_WEIGHT
+    ) -> None:
         super().__init__()
+        self.kl_weight = kl_weight
         self.encoder = EncoderNetwork(shape)
         self.decoder = TextDecoder(shape.n_bits, shape.inputs)
         self.importance_V = nn.Parameter(torch.empty(shape.inputs).uniform_(0.1, 1.0))
@@ -62,7 +67,7 @@ class PairRec(TextModel):
             z_NB = draw_bits(logits_NB, generator)
             noise_NB = (1 - progress) * torch.randn(z_NB.shape, generator=generator)
             terms[f"reconstruction_by_{name}"] = self._words_loss(z_NB + noise_NB, batch)
-            terms[f"kl_of_{name}"] = KL_WEIGHT * kl_loss(logits_NB)
+            terms[f"kl_of_{name}"] = self.kl_weight * kl_loss(logits_NB)
         return terms
 
     def _words_loss(self, z_NB: Tensor, batch: Batch) -> Tensor:
@@ -90,6 +95,11 @@ def nearest(x: SparseRows, count: int, seed: int) -> Rows:
     return np.array(others, dtype=np.int64)
 
 
-def learn(task: Task) -> Encode:
+def learn(
+    task: Task, *, learning_rate: float = LEARNING_RATE, kl_weight: float = KL_WEIGHT
+) -> Encode:
     """Train PairRec on the documents of a task."""
-    return fit_text_encoder(task.texts, task.n_bits, task.seed, PairRec).encode
+    build = partial(PairRec, kl_weight=kl_weight)
+    return fit_text_encoder(
+        task.texts, task.n_bits, task.seed, build, learning_rate=learning_rate
+    ).encode

@@ -52,9 +52,9 @@ def fit_spectrum(coordinates: Floats, n_bits: int) -> Spectrum:
     return Spectrum(lowest, widths, np.asarray(directions), np.asarray(mode_indices + 1))
 
 
-def learn(task: Task) -> Encode:
+def learn(task: Task, *, max_terms: float = 10_000) -> Encode:
     """Fit spectral hashing along B principal directions to the documents of a task."""
-    features = choose_features(task.data, np.arange(len(task.data)), max_terms=10_000)
+    features = choose_features(task.data, np.arange(len(task.data)), max_terms=int(max_terms))
     weight, means = fit_pca(features.transform(task.data.inputs), task.n_bits, task.seed)  # type: ignore[arg-type]
 
     def coordinates(inputs: Inputs) -> Floats:

@@ -126,9 +126,12 @@ def fit_text_encoder(
     seed: int,
     build: Callable[[Shape, WordCounts, int], TextModel],
     *,
+    learning_rate: float = LEARNING_RATE,
     median_thresholds: bool = False,
 ) -> Encoder:
     """Train the network ``build(shape, documents, seed)`` on texts and return its encoder.
+
+    The step size of Adam falls from `learning_rate` to 0.
 
     A bit is 1 where its logit is above 0 or, with `median_thresholds`, above its median over the
     training documents.
@@ -153,7 +156,7 @@ def fit_text_encoder(
         return model.losses(documents.batch(rows), generator, progress)
 
     epochs = max(EPOCHS, -(-MIN_BATCHES * BATCH_SIZE // len(texts)))
-    schedule = Schedule(epochs, BATCH_SIZE, LEARNING_RATE, seed, decay=True)
+    schedule = Schedule(epochs, BATCH_SIZE, learning_rate, seed, decay=True)
     fit(model, loss, len(texts), schedule, progress=False)
     encoder = to_encoder(model.encoder, features, {})
     return with_median_thresholds(encoder, list(texts)) if median_thresholds else encoder

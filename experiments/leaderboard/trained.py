@@ -34,19 +34,21 @@ def learn(method: str, task: Task, *, paper: bool = False, **settings: float) ->
     return result.encoder.encode
 
 
-def class_codes(task: Task) -> Encodings:
-    """Train codes of class, certainty and content with the default settings."""
+def class_codes(task: Task, **settings: float) -> Encodings:
+    """Train codes of class, certainty and content, with `settings` instead of the defaults."""
     recipe = ClassCodeRecipe(
-        n_bits=task.n_bits, seed=task.seed, label_fraction=task.supervision, validation_share=0.0
+        n_bits=task.n_bits,
+        seed=task.seed,
+        label_fraction=task.supervision,
+        validation_share=0.0,
+        **settings,  # type: ignore[arg-type]
     )
     with TemporaryDirectory() as folder:
         encoder = train_class_codes(task.data, recipe, Path(folder, "encoder")).encoder
     return Encodings(encoder.encode, encoder.encode_uncorrected_queries)
 
 
-# The defaults suit queries of a few words. These settings were chosen on held-out documents, a
-# ninth of 4,500 training documents of Snippets and of AG News.
-b_vae = partial(learn, "b-vae", word_dropout=0.0, reconstruction_weight=5.0)
+b_vae = partial(learn, "b-vae")
 ict = partial(learn, "ict")
 ssb_vae = partial(learn, "ssb-vae")
 vdsh_s_paper = partial(learn, "vdsh-s", paper=True)

@@ -8,12 +8,14 @@ KL term depends on the share of the run and not on the number of steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from experiments.leaderboard.contract import Encode, Task
 from experiments.leaderboard.text_training import (
+    LEARNING_RATE,
     Batch,
     TextModel,
     WordCounts,
@@ -27,8 +29,11 @@ from hummingbit.training.networks import EncoderNetwork, GaussianLatent, Shape, 
 class Vdsh(TextModel):
     """x → μ, σ → s ~ N(μ, σ²) → a softmax over the words; L = E_q ln p(x|s) − KL(q ‖ N(0, I))."""
 
-    def __init__(self, shape: Shape, _documents: WordCounts, _seed: int) -> None:
+    def __init__(
+        self, shape: Shape, _documents: WordCounts, _seed: int, kl_weight: float = 1.0
+    ) -> None:
         super().__init__()
+        self.kl_weight = kl_weight
         self.encoder = EncoderNetwork(shape)
         self.latent = GaussianLatent(shape.hidden, shape.n_bits)
         self.decoder = TextDecoder(shape.n_bits, shape.inputs)
@@ -41,10 +46,18 @@ class Vdsh(TextModel):
         s_NB, kl = self.latent(h_NH, mean_NB, generator)
         return {
             "reconstruction_loss": words_loss(self.decoder, s_NB, batch),
-            "kl_loss": warmup_weight(progress) * kl,
+            "kl_loss": self.kl_weight * warmup_weight(progress) * kl,
         }
 
 
-def learn(task: Task) -> Encode:
+def learn(task: Task, *, learning_rate: float = LEARNING_RATE, kl_weight: float = 1.0) -> Encode:
     """Train VDSH on the documents of a task."""
-    return fit_text_encoder(task.texts, task.n_bits, task.seed, Vdsh, median_thresholds=True).encode
+    build = partial(Vdsh, kl_weight=kl_weight)
+    return fit_text_encoder(
+        task.texts,
+        task.n_bits,
+        task.seed,
+        build,
+        learning_rate=learning_rate,
+        median_thresholds=True,
+    ).encode

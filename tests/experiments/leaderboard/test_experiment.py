@@ -7,15 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.leaderboard import cells, text_training, trained
-from experiments.leaderboard.cells import Cell, compute, draw, saved_record
+from experiments.judged_queries.judged_corpora import read_corpus
+from experiments.leaderboard import cells, cibhash, experiment, text_training, trained
+from experiments.leaderboard.cells import (
+    Cell,
+    compute,
+    draw,
+    save_sentence_vectors,
+    saved_record,
+)
 from experiments.leaderboard.contract import Encode, Encodings, Task, encodings_of
 from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
 from experiments.leaderboard.methods import METHODS
 from hummingbit.cli import main
-from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.evaluation.evaluate import evaluate_by_score, evaluate_codes
 from hummingbit.training.data import TrainingData, gather
+from hummingbit.training.model_folders import read_model
 from tests.support.corpora import TOPICS, topic_documents, write_snippets, write_xz
+from tests.support.models import write_model
 
 
 def corpus() -> tuple[TrainingData, TrainingData]:
@@ -205,7 +214,10 @@ def test_sentence_vectors_take_the_place_of_texts(data_root: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if "sentence" in name])
-def test_methods_of_sentence_vectors_keep_near_vectors_near(method: str) -> None:
+def test_methods_of_sentence_vectors_keep_near_vectors_near(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cibhash, "MIN_BATCHES", 200)
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(4, 16)) * 3
     which = rng.integers(4, size=200)
@@ -217,3 +229,94 @@ def test_methods_of_sentence_vectors_keep_near_vectors_near(method: str) -> None
     distances = np.abs(bits[:, None] - bits).sum(axis=2)
     is_same = which[:, None] == which
     assert distances[is_same].mean() < distances[~is_same].mean() - 1
+
+
+@pytest.fixture
+def judged_root(tmp_path: Path) -> Path:
+    """A data set with judged queries of the three topics, in place of Cranfield."""
+    folder = tmp_path / "cranfield"
+    texts, queries = topic_documents(90), topic_documents(9, seed=3, prefix="q")
+    write_xz(
+        folder / "corpus.jsonl.xz",
+        [{"id": one.id, "title": "", "text": one.text or ""} for one in texts],
+    )
+    write_xz(
+        folder / "queries.jsonl.xz", [{"id": one.id, "text": one.text or ""} for one in queries]
+    )
+    pairs = [
+        f"{query.id}\t{one.id}\t1"
+        for query in queries
+        for one in texts
+        if one.labels == query.labels
+    ]
+    (folder / "qrels.tsv").write_text("\n".join([*pairs, ""]))
+    return tmp_path
+
+
+def test_judged_queries_have_ndcg_beside_bm25(
+    judged_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["leaderboard", "--datasets", "cranfield", "--bits", "16", "--seeds", "1"]
+    command += ["--methods", "itq", "sentence-itq", "ssb-vae", "--data-root", str(judged_root)]
+    command += ["--work-dir", str(judged_root / "w")]
+    assert main([*command, "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)["records"]
+    assert (record["method"], record["settings"]) == ("itq", dict(METHODS["itq"].chosen))
+    corpus = read_corpus("cranfield", "queries", judged_root)
+    encode = encodings_of(METHODS["itq"].load()(Task("x", corpus.data, 16, 0, 0.1))).queries
+    codes = [np.unpackbits(encode(some), axis=1) for some in (corpus.queries, corpus.documents)]
+    distances = (codes[0][:, None] != codes[1]).sum(axis=2)
+    found = evaluate_by_score([-distances.astype(float)], corpus.relevance, ["nDCG@10"])
+    assert record["ndcg10_expected"] == pytest.approx(found.expected["nDCG@10"])
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "nDCG@10 of judged queries, 16 bits" in printed
+    rows = [line.replace("|", " ").split() for line in printed.splitlines() if "|" in line]
+    assert rows[0] == ["method", "cranfield", "CPU", "s"]
+    assert rows[2][0] == "bm25"
+    assert float(rows[2][1]) > 0.9
+    assert rows[3][:2] == ["itq", f"{record['ndcg10_expected']:.3f}"]
+
+
+def test_every_method_that_is_tuned_has_four_combinations() -> None:
+    for name, entry in METHODS.items():
+        if entry.grid:
+            combinations = list(entry.combinations())
+            assert len(combinations) == 4, name
+            assert not entry.chosen or entry.chosen in combinations, name
+
+
+def test_tuning_prints_the_best_settings_first(
+    data_root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment, "TUNED_ON", ("snippets", "snippets"))
+    monkeypatch.setattr(experiment, "TUNED_DOCUMENTS", 120)
+    command = ["leaderboard", "--tune", "--methods", "itq", "vdsh-s", "sentence-cibhash"]
+    command += ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
+    assert main(command) == 0
+    first = capsys.readouterr()
+    rows = [line.replace("|", " ").split() for line in first.out.splitlines() if "0." in line]
+    assert sorted(float(row[2]) for row in rows) == [2000, 5000, 10000, 20000]
+    values = [float(row[3]) for row in rows]
+    assert values == sorted(values, reverse=True)
+    assert main(command) == 0
+    again = capsys.readouterr()
+    assert (again.out, again.err) == (first.out, "")
+
+
+def test_a_model_gives_the_vectors_of_every_data_set(judged_root: Path) -> None:
+    (judged_root / "model").mkdir()
+    write_model(judged_root / "model")
+    folder = read_model(judged_root / "model")
+    path = save_sentence_vectors(folder, "cranfield", judged_root / "w", judged_root)
+    corpus = read_corpus("cranfield", "queries", judged_root)
+    with np.load(path) as arrays:
+        vectors = arrays["vectors"]
+    model = folder.features
+    np.testing.assert_allclose(vectors[:90], model.transform(corpus.documents), atol=1e-5)
+    np.testing.assert_allclose(vectors[90:], model.transform_queries(corpus.queries)[0], atol=1e-5)
+    assert save_sentence_vectors(folder, "cranfield", judged_root / "w", judged_root) == path
+    record = compute(
+        Cell("cranfield", "sentence-itq", 8, 0, 0.1), judged_root / "w", judged_root, path
+    )
+    assert 0 <= record["ndcg10_expected"] <= 1

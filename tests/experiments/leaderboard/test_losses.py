@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from experiments.leaderboard.bmsh import Bmsh, mixture_kl_loss
+from experiments.leaderboard.cibhash import CibHash, drop_entries
+from experiments.leaderboard.cibhash import bernoulli_kl as bernoulli_kl_loss
 from experiments.leaderboard.nash import Nash
 from experiments.leaderboard.pairrec import KL_WEIGHT, PairRec, nearest
 from experiments.leaderboard.text_training import (
@@ -21,6 +23,7 @@ from experiments.leaderboard.text_training import (
     words_loss,
 )
 from experiments.leaderboard.vdsh import Vdsh
+from experiments.leaderboard.wish import Wish
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.training.networks import Shape, TextDecoder
 from hummingbit.training.text_features import fit_text_features
@@ -236,3 +239,70 @@ def test_stop_words_are_no_terms_and_frequent_terms_come_first() -> None:
         ["the boat of the sea", "the boat and a wave", "wave boat"], 2
     )
     assert sorted(features.vocabulary) == ["boat", "wave"]
+
+
+def test_wish_rebuilds_a_text_from_the_topics_of_its_bits() -> None:
+    model = model_of(Wish)
+    assert isinstance(model, Wish)
+    batch = documents().batch(ROWS)
+    found = model.losses(batch, seeded(), 0.25)
+    _, logits_NB = model.encoder(batch.x)
+    uniform = torch.rand((2, 3), generator=seeded()).tolist()
+    topics = model.topics_BT.numpy()
+    words = kl = 0.0
+    for i, row in enumerate(ROWS):
+        p = [sigmoid(float(logit)) for logit in logits_NB[i]]
+        sum_of_topics = sum(topics[b] for b in range(3) if uniform[i][b] < p[b])
+        assert np.ndim(sum_of_topics), "the draw has a bit"
+        words += minus_log_likelihood(sum_of_topics, *decoder_of(model), row) / 2
+        kl += sum(bernoulli_kl(one, 0.5) for one in p) / 2
+    between = 0.0
+    for one, other in product(range(3), repeat=2):
+        same = 1.0 if one == other else 0.0
+        between += (float(np.dot(topics[one], topics[other])) - same) ** 2
+    assert float(found["reconstruction_loss"]) == pytest.approx(words, rel=1e-4)
+    assert float(found["kl_loss"]) == pytest.approx(0.5 * 0.01 * kl, rel=1e-4)
+    assert float(found["topic_loss"]) == pytest.approx(between, rel=1e-4)
+
+
+def test_cibhash_contrasts_the_signs_of_two_views() -> None:
+    """NT-Xent over the four codes of two vectors, and the mean of both divergences, by hand."""
+    torch.manual_seed(0)
+    shape = Shape(inputs=6, hidden=5, n_bits=4, classes=1, text=False)
+    model = CibHash(shape, temperature=0.25, bottleneck=0.5).requires_grad_(False)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    x = torch.randn((2, 6), generator=seeded(1))
+    found = model.losses(x, seeded())
+    generator = seeded()
+    logits = [
+        model.encoder(drop_entries(x, generator), generator)[1].detach().numpy() for _ in range(2)
+    ]
+    codes = [np.where(one > 0, 1.0, -1.0) for one in np.vstack(logits)]
+    loss = 0.0
+    for i, j in ((0, 2), (1, 3), (2, 0), (3, 1)):
+        similar = [exp(float(codes[i] @ codes[k]) / 4 / 0.25) for k in range(4)]
+        loss -= log(similar[j] / (sum(similar) - similar[i])) / 4
+    kl = 0.0
+    for row, b in product(range(2), range(4)):
+        p, q = sigmoid(float(logits[0][row, b])), sigmoid(float(logits[1][row, b]))
+        kl += (bernoulli_kl(p, q) + bernoulli_kl(q, p)) / 2 / 2
+    assert float(found["contrastive_loss"]) == pytest.approx(loss, rel=1e-5)
+    assert float(found["bottleneck_loss"]) == pytest.approx(0.5 * kl, rel=1e-4)
+
+
+def test_the_gradient_of_a_divergence_reaches_its_first_argument_alone() -> None:
+    logits, other = (torch.tensor([[x]], requires_grad=True) for x in (0.3, -1.0))
+    loss = bernoulli_kl_loss(logits, other)
+    of_logits, of_other = torch.autograd.grad(loss, [logits, other], allow_unused=True)
+    p, q = sigmoid(0.3), sigmoid(-1.0)
+    slope = p * (1 - p) * (log(p / q) - log((1 - p) / (1 - q)))
+    assert float(of_logits) == pytest.approx(slope, rel=1e-5)
+    assert of_other is None
+
+
+def test_a_view_lacks_entries_and_has_the_same_mean() -> None:
+    x = torch.ones((200, 100))
+    view = drop_entries(x, seeded())
+    assert float((view == 0).float().mean()) == pytest.approx(0.3, abs=0.01)
+    assert float(view.mean()) == pytest.approx(1.0, abs=0.02)

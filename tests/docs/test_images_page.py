@@ -1,0 +1,134 @@
+"""docs/images.md runs from a folder of pictures to a search, with MNIST and with CIFAR-10."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hummingbit.cli import main
+from tests.support.docs.doc_blocks import blocks_of, commands_of
+
+KNOWN, ASKED = 60, 5
+"""Pictures of each class in the folder, and others that search for them."""
+
+
+def data_file(name: str) -> Path:
+    path = Path(os.environ.get("HUMMINGBIT_DATA", "")) / name
+    if not os.environ.get("HUMMINGBIT_DATA") or not path.is_file():
+        pytest.skip(f"needs {name}: set HUMMINGBIT_DATA to the folder that has it")
+    return path
+
+
+def mnist() -> Iterator[tuple[str, bytes]]:
+    """Yield the label and the PNG of pictures, those of a class together."""
+    image = pytest.importorskip("PIL.Image")
+    with np.load(data_file("mnist/mnist.npz")) as arrays:
+        pictures, labels = arrays["x_train"], arrays["y_train"]
+    for label in range(10):
+        for row in np.flatnonzero(labels == label)[: KNOWN + ASKED]:
+            file = io.BytesIO()
+            image.fromarray(pictures[row]).save(file, "PNG")
+            yield f"digit-{label}", file.getvalue()
+
+
+def cifar10() -> Iterator[tuple[str, bytes]]:
+    """Yield the label and the JPEG of pictures, those of a class together."""
+    with np.load(data_file("cifar10/jpeg_train.npz")) as arrays:
+        content, offsets, labels = arrays["data"], arrays["offsets"], arrays["labels"]
+    for label in range(10):
+        for row in np.flatnonzero(labels == label)[: KNOWN + ASKED]:
+            yield f"class-{label}", content[offsets[row] : offsets[row + 1]].tobytes()
+
+
+def write_model(path: Path, channels: int, size: int) -> None:
+    """Write 48 random filters of 5 × 5 pixels, each with its maximum over a grid of 4 × 4."""
+    onnx = pytest.importorskip("onnx")
+    helper, number = onnx.helper, onnx.TensorProto.FLOAT
+    filters = np.random.default_rng(0).normal(size=(48, channels, 5, 5)).astype(np.float32)
+    filters -= filters.mean(axis=(1, 2, 3), keepdims=True)
+    cells = (size - 4) // 4
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["image", "filters"], ["edges"]),
+            helper.make_node("Relu", ["edges"], ["positive"]),
+            helper.make_node(
+                "MaxPool",
+                ["positive"],
+                ["cells"],
+                kernel_shape=[cells, cells],
+                strides=[cells, cells],
+            ),
+            helper.make_node("Flatten", ["cells"], ["vector"]),
+        ],
+        "filters",
+        [helper.make_tensor_value_info("image", number, [1, channels, size, size])],
+        [helper.make_tensor_value_info("vector", number, [1, 48 * 16])],
+        [onnx.numpy_helper.from_array(filters, "filters")],
+    )
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+
+
+@pytest.mark.parametrize("corpus", [(mnist, 1, 28, 0.5), (cifar10, 3, 32, 0.12)])
+def test_the_page_finds_pictures_of_the_same_class(
+    corpus: tuple[Any, int, int, float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The filters are random, so pictures of things are found hardly better than by chance, .1."""
+    pictures, channels, size, least = corpus
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("PIL")
+    monkeypatch.chdir(tmp_path)
+    counts: dict[str, int] = {}
+    asked = []
+    for label, content in pictures():
+        counts[label] = number = counts.get(label, 0) + 1
+        folder = tmp_path / ("images" if number <= KNOWN else "others") / label
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:04}.png").write_bytes(content)
+        if number > KNOWN:
+            asked.append(folder / f"{number:04}.png")
+    write_model(tmp_path / "model.onnx", channels, size)
+    blocks = list(blocks_of("docs/images.md"))
+    script, commands = (
+        next(one for one in blocks if word in one.text) for word in ("def vector", "train ssb")
+    )
+    (tmp_path / "image_vectors.py").write_text(script.text)
+    run(["image_vectors.py"])
+    (train, build) = commands_of(commands)
+    assert main([*train, "--epochs", "15"]) == 0
+    assert "vectors  " in capsys.readouterr().out
+    assert main(build) == 0
+    search = next(words for one in blocks for words in commands_of(one) if "--vector" in words)
+    right = []
+    for path in asked[::3]:
+        place = search.index("--vector") + 1
+        typed = shlex.split(search[place].removeprefix("$(").removesuffix(")"))
+        assert typed == ["python", "image_vectors.py", "new.png"]
+        found = run([typed[1], str(path)])
+        capsys.readouterr()
+        words = [*search[:place], found, *search[place + 1 :]]
+        assert main([*words, "--json"]) == 0
+        hits = json.loads(capsys.readouterr().out)["hits"]
+        right.append(np.mean([Path(hit["id"]).parent.name == path.parent.name for hit in hits]))
+    assert np.mean(right) >= least
+    first = json.loads((tmp_path / "images.jsonl").read_text().splitlines()[0])
+    assert main(["search", "pictures", "--id", first["id"]]) == 0
+    assert first["id"] in capsys.readouterr().out
+
+
+def run(words: list[str]) -> str:
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+    return done.stdout
