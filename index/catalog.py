@@ -590,9 +590,12 @@ class Collections(ABC, Generic[C_co]):
             encoder_name = self._encoders.install_shipped()
         if encoder_name is None:
             encoder = None
-            description = Description(name, n_bits or 0, engine=engine, keep_vectors=keep_vectors)
-            _check_takes_texts(None, passages)
+            description = Description(
+                name, n_bits or 0, engine=engine, keep_vectors=keep_vectors, passages=passages
+            )
             _check_n_bits(description.n_bits)
+            if description.n_bits:
+                _check_takes_texts(None, passages)
             if description.n_bits == 0 and keep_vectors != FLOAT32:
                 found = f"is {keep_vectors!r}, but the collection has no codes and takes no vectors"
                 raise InputError("keep_vectors", f"{found}; leave it out")
@@ -706,7 +709,8 @@ def _check_has_vectors(encoder: Encoder, keep_vectors: str) -> None:
 def _check_takes_texts(encoder: Encoder | None, passages: Passages | None) -> None:
     """Raise InputError if there are to be passages, but the encoder reads no texts."""
     if passages is not None and (encoder is None or encoder.kind != "text"):
-        raise InputError("passages", "are parts of texts; they need an encoder of texts")
+        needs = "they need an encoder of texts, or a collection by words alone"
+        raise InputError("passages", f"are parts of texts; {needs}")
 
 
 def _check_n_bits(n_bits: int) -> None:

@@ -56,7 +56,8 @@ class Contents:
 
     `codes` is ``uint8[N, n_bits / 8]``, with zeros for documents without a code. `inputs` are the
     texts or vectors to encode, and `positions` the documents that they belong to. In a collection
-    with passages, the inputs are the passages of the documents, whose `spans` are given.
+    with passages, the inputs are the passages of the documents, whose `spans` are given. Passages
+    that are searched by words alone are not encoded, and are no inputs.
     """
 
     codes: Codes
@@ -64,10 +65,14 @@ class Contents:
     inputs: Inputs
     spans: Sequence[Sequence[Span]] | None = None
 
-    def insert_codes(self, encoded: Codes) -> DocumentCodes:
-        """Put the codes of the inputs, ``uint8[len(inputs), C]``, into `codes` and return these."""
+    def insert_codes(self, encoded: Codes | None) -> DocumentCodes:
+        """Return the codes of the documents, or of their passages.
+
+        `encoded` are those of the inputs, ``uint8[len(inputs), C]``; None if there are no inputs.
+        """
         if self.spans is None:
-            self.codes[self.positions] = encoded
+            if encoded is not None:
+                self.codes[self.positions] = encoded
             return self.codes
         counts = np.ones(len(self.codes), dtype=np.int64)
         counts[self.positions] = [len(some) for some in self.spans]
@@ -75,7 +80,8 @@ class Contents:
         is_encoded[self.positions] = True
         codes = np.repeat(self.codes, counts, axis=0)
         spans = np.zeros((len(codes), 2), dtype=np.uint32)
-        codes[np.repeat(is_encoded, counts)] = encoded
+        if encoded is not None:
+            codes[np.repeat(is_encoded, counts)] = encoded
         spans[np.repeat(is_encoded, counts)] = [*itertools.chain.from_iterable(self.spans)]
         return PassageCodes(codes, counts, spans)
 
@@ -95,8 +101,8 @@ def encode_documents(
         InputError: if a document is invalid; it names the field, what is wrong and the document.
     """
     contents = read_contents(documents, encoder, n_bits, passages)
-    if encoder is None or not contents.positions:
-        return contents.codes
+    if encoder is None or not len(contents.inputs):
+        return contents.insert_codes(None)
     return contents.insert_codes(encoder.encode(contents.inputs))
 
 
@@ -223,16 +229,20 @@ def read_contents(
         InputError: if a document is invalid; it names the field, what is wrong and the document.
     """
     if n_bits == 0:
-        return _read_words(documents)
+        return _read_words(documents, passages)
     if passages is not None and encoder is not None and encoder.kind == "text":
         documents = [one if one.text is None else replace(one, code=None) for one in documents]
     codes, positions = _read_codes(documents, encoder, n_bits)
     to_encode = [documents[at] for at in positions]
     if passages is None or encoder is None or encoder.kind != "text" or not positions:
         return Contents(codes, positions, _encoder_inputs(to_encode, encoder))
-    return _split_contents(
-        codes, positions, [one.text or "" for one in to_encode], passages, encoder
-    )
+    spans = _split([one.text or "" for one in to_encode], passages, encoder.are_cut)
+    inputs = [
+        text
+        for document, some in zip(to_encode, spans, strict=True)
+        for text in passage_texts(document.text or "", some)
+    ]
+    return Contents(codes, positions, inputs, spans)
 
 
 def _read_codes(
@@ -261,7 +271,7 @@ def _read_codes(
     return codes if parsed is None else parsed, positions
 
 
-def _read_words(documents: Sequence[Document]) -> Contents:
+def _read_words(documents: Sequence[Document], passages: Passages | None) -> Contents:
     """Return the contents of documents that are searched by words alone; their codes are empty."""
     for document in documents:
         try:
@@ -272,25 +282,28 @@ def _read_words(documents: Sequence[Document]) -> Contents:
                 parse_text(document.text)
         except InputError as error:
             raise InputError(error.field, f"{error.reason} (document {document.id!r})") from None
-    return Contents(np.zeros((len(documents), 0), dtype=np.uint8), [], [])
+    codes = np.zeros((len(documents), 0), dtype=np.uint8)
+    texts = {at: one.text for at, one in enumerate(documents) if one.text is not None}
+    if passages is None or not texts:
+        return Contents(codes, [], [])
+    return Contents(codes, [*texts], [], _split([*texts.values()], passages))
 
 
-def _split_contents(
-    codes: Codes,
-    positions: list[int],
+def _split(
     texts: Sequence[str],
     passages: Passages,
-    encoder: Encoder,
-) -> Contents:
-    """Return contents whose inputs are the passages of `texts`, of the documents at `positions`."""
+    are_cut: Callable[[list[str]], list[bool]] | None = None,
+) -> list[Sequence[Span]]:
+    """Return the passages of each text; `are_cut` tells which texts an encoder does not read whole.
+
+    A passage that would be cut is split further.
+    """
     spans: list[Sequence[Span]] = []
-    inputs: list[str] = []
     for text in texts:
         checkpoint()
-        some = split_to_fit(text, passages.split(text), encoder.are_cut)
-        spans.append(some)
-        inputs += passage_texts(text, some)
-    return Contents(codes, positions, inputs, spans)
+        some = passages.split(text)
+        spans.append(some if are_cut is None else split_to_fit(text, some, are_cut))
+    return spans
 
 
 def _check_beside_code(document: Document, encoder: Encoder | None) -> None:

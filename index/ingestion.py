@@ -28,7 +28,7 @@ from hummingbit.index.filters import Filter, InRange
 from hummingbit.index.folders import Folder
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.labels import CopiedMarks, copy_annotations, copy_most_annotations
-from hummingbit.index.passages import DocumentCodes, Passages
+from hummingbit.index.passages import Passages
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import StoredDocument
 
@@ -157,9 +157,8 @@ def ingest(
     try:
         for batch in _encoded_batches(collection, documents, batch_size, pool, ahead=2 * jobs - 2):
             if batch.documents:
-                codes: DocumentCodes = batch.contents.codes
-                if batch.contents.positions:
-                    codes = batch.contents.insert_codes(batch.encoded.result())
+                has_inputs = len(batch.contents.inputs) > 0
+                codes = batch.contents.insert_codes(batch.encoded.result() if has_inputs else None)
                 written += collection.upsert_encoded(batch.documents, codes).upserted
             read += batch.n_read
             repeated += batch.n_read - batch.n_ids

@@ -18,6 +18,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index import catalog
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.passages import Passages
 from hummingbit.index.records import Query
 from hummingbit.index.search import Rescore
 from hummingbit.index.transfer import (
@@ -123,9 +124,56 @@ def test_queries_and_documents_with_codes_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=alone):
             collection.set_hybrid_weight(2.0)
         with pytest.raises(InputError, match="passages"):
-            folder.create_collection(
-                "other", n_bits=0, passages=hummingbit.index.passages.Passages()
-            )
+            folder.create_collection("other", n_bits=64, passages=Passages())
+
+
+def test_passages_of_words_are_ranked_as_passages_with_codes(tmp_path: Path) -> None:
+    install(tmp_path)
+    books = [
+        Document(f"b{at}", ". ".join(random_texts(20, seed=at)), payload={"third": at % 3})
+        for at in range(12)
+    ]
+    passages = Passages(words=24)
+    with DataFolder(tmp_path, writable=True) as folder:
+        coded = folder.create_collection("coded", encoder="words", passages=passages)
+        plain = folder.create_collection("plain", n_bits=0, passages=passages)
+        for collection in (coded, plain):
+            collection.upsert([*books, Document("short", "one passage")])
+            collection.upsert([Document("b3", ". ".join(random_texts(30, seed=99)))])
+            collection.delete(["b5"])
+        queries = [*random_texts(6, seed=2), "one passage"]
+        expected = {text: passages_of(coded, text, ranking="bm25") for text in queries}
+        assert {text: passages_of(plain, text) for text in queries} == expected
+        filter_ = parse_filter({"field": "third", "eq": 1})
+        assert passages_of(plain, queries[0], filter=filter_) == passages_of(
+            coded, queries[0], ranking="bm25", filter=filter_
+        )
+        assert plain.stats()["n_passages"] == coded.stats()["n_passages"] > len(plain) == 12
+        assert plain.verify().problems == []
+        plain.compact()
+        snapshot = folder.create_snapshot("plain")
+        folder.restore_snapshot(snapshot.id, "restored")
+        restored = folder.collection("restored")
+        assert restored.passages == passages
+        assert {text: passages_of(restored, text) for text in queries} == expected
+        stream = io.BytesIO()
+        export_collection(plain, stream)
+        assert folder.reindex("plain", "words", "again", None, None) == 12
+        again = folder.collection("again")
+        assert (again.passages, again.n_bits) == (passages, text_encoder().n_bits)
+    with DataFolder(tmp_path, writable=False) as folder:
+        assert {text: passages_of(folder.collection("plain"), text) for text in queries} == expected
+    path = tmp_path / "plain.jsonl"
+    path.write_bytes(stream.getvalue())
+    other = tmp_path / "other"
+    assert main(["index", "import", "plain", str(path), "--data-dir", str(other)]) == 0
+    with DataFolder(other, writable=False) as folder:
+        assert {text: passages_of(folder.collection("plain"), text) for text in queries} == expected
+
+
+def passages_of(collection: Any, text: str, **options: Any) -> list[tuple[str, float, Any]]:
+    (hits,) = collection.search([Query(text=text)], 20, with_passage=True, **options).hits
+    return [(hit.id, hit.score, hit.passage) for hit in hits]
 
 
 def test_without_the_package_of_encoders_words_alone_rank(
