@@ -31,6 +31,7 @@ from hummingbit.foundation.slices import checkpoint
 Pooling = Literal["mean", "cls", "last"]
 POOLINGS = get_args(Pooling)
 Precision = Literal["float32", "int8"]
+PRECISIONS = get_args(Precision)
 MAX_TOKENS = 8192
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 

@@ -71,7 +71,7 @@ class Settings(BaseSettings):
     )
     create: bool = Field(
         default=False,
-        description="create the data folder if it is missing, and accept an empty one",
+        description="create the data folder if it is missing, also beside other files",
     )
     host: str = Field(default="127.0.0.1", description="the address to listen on")
     port: int = Field(default=8000, ge=0, le=65_535, description="the port; 0 for any free one")

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self, cast
 
 import numpy as np
 
 from hummingbit.encoder.artifact import check_destination
+from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.encoder import Encoder, LanguageModel, Layer
 from hummingbit.encoder.endpoint import (
     EndpointModel,
@@ -38,11 +39,13 @@ from hummingbit.encoder.recipes import (
     RecipeError,
 )
 from hummingbit.encoder.text_features import Floats, split_sentences, summary_of
+from hummingbit.encoder.text_model import ModelError, TextModel
+from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.training.data import TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import MadeQueries, itq_rotation
-from hummingbit.training.model_folders import ModelFolder, read_model
+from hummingbit.training.model_folders import ModelFolder, in_8_bits, read_model
 from hummingbit.training.pipeline import Split, Trained, check_labels, split, write_encoder
 from hummingbit.training.teachers import Teacher, check_vectors_place, save_vectors
 
@@ -102,6 +105,7 @@ def train_model(
         model = probe_of(model, texts, vectors)
     begin_stage(f"fitting {recipe.n_bits} bits")
     encoder = _fit_encoder(model, replace(data, inputs=vectors), texts, parts, recipe)
+    encoder, about_precision, precision_note = _with_precision(encoder, texts, vectors, recipe)
     trained = write_encoder(
         out,
         replace(encoder, hybrid_weight=recipe.hybrid_weight or None),
@@ -110,12 +114,13 @@ def train_model(
         settings={**asdict(recipe), "model": _where(folder)},
         vectors=vectors,
         about={
-            "model": _about(folder),
+            "model": _about(folder) | about_precision,
             "longer_texts": n_cut,
         },
         overwrite=overwrite,
     )
     saved.unlink(missing_ok=True)
+    trained = replace(trained, notes=(precision_note,) if precision_note else ())
     if not n_cut:
         return trained
     cut = f"{n_cut:,} of the {counted(len(texts), 'text')} ({n_cut / len(texts):.0%}) are longer"
@@ -297,6 +302,83 @@ def _nested_itq(vectors: Floats, n_bits: int, seed: int) -> tuple[Floats, Floats
     return weight.astype(np.float32), np.asarray(mean @ weight, dtype=np.float32)
 
 
+MOST_LOST = 0.005
+"""What a model in 8 bits may lose of nDCG@10."""
+_COMPARED, _COMPARED_ASKED = 2_000, 250
+
+
+def _with_precision(
+    encoder: Encoder, texts: Sequence[str], vectors: Floats, recipe: ModelRecipe
+) -> tuple[Encoder, dict[str, Any], str]:
+    """Return the encoder with its model in the precision of the `recipe`.
+
+    Also return what the metadata say of it, and a sentence.
+
+    Raises:
+        ModelError: if int8 is asked for and the model cannot be quantized.
+    """
+    model = encoder.features
+    if not isinstance(model, TextModel) or recipe.precision == "float32":
+        return encoder, {}, ""
+    begin_stage("bringing the model to 8 bits")
+    try:
+        smaller = in_8_bits(model)
+    except ModelError as error:
+        if recipe.precision == "int8":
+            raise
+        return encoder, {}, f"the model has float32: {error}"
+    in_8 = replace(encoder, features=smaller)
+    sizes = f"{len(smaller.model) / 1e6:,.0f} MB in place of {len(model.model) / 1e6:,.0f}"
+    if recipe.precision == "int8":
+        return in_8, {"precision": "int8"}, f"the model has 8 bits: {sizes}"
+    before, after, n_queries = compare_precisions(encoder, in_8, texts, vectors, recipe.seed)
+    about = {"ndcg_at_10": {"float32": before, "int8": after, "queries": n_queries}}
+    asked = counted(n_queries, "made query", "made queries")
+    found = f"nDCG@10 of {asked} is {after:.3f} with 8 bits, {before:.3f} with float32"
+    if before - after < MOST_LOST:
+        return in_8, {"precision": "int8", **about}, f"the model has 8 bits ({sizes}): {found}"
+    return encoder, about, f"the model has float32: {found}"
+
+
+def compare_precisions(
+    encoder: Encoder, other: Encoder, texts: Sequence[str], vectors: Floats, seed: int
+) -> tuple[float, float, int]:
+    """Return the nDCG@10 of two encoders of one head, and the number of queries.
+
+    Queries are made of some documents (:func:`make_queries`), and each must find its document among
+    up to 2,000, by its real values. `vectors`, ``float32[N, D]``, are those of the documents by the
+    model of `encoder`; the model of `other` reads the documents.
+    """
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(texts))[:_COMPARED]
+    queries = _queries_of([texts[row] for row in rows[:_COMPARED_ASKED]], rng)
+    asked = np.repeat(np.arange(len(queries) // 4), 4)
+    figures = []
+    for one in (encoder, other):
+        model = cast("TextModel", one.features)
+        some = [texts[row] for row in rows]
+        known = vectors[rows] if one is encoder else _read(model.transform, some)
+        head = replace(one, features=VectorFeatures(known.shape[1]))
+        signs = unpack_codes(head.encode(known)).astype(np.float32) * 2 - 1
+        weights = head.query_weights(_read_queries(model, queries))
+        scores = weights @ signs.T
+        own = scores[np.arange(len(queries)), asked]
+        # Documents of equal score come before and after in turns.
+        before = (scores > own[:, None]).sum(axis=1)
+        ranks = 1 + before + ((scores == own[:, None]).sum(axis=1) - 1) / 2
+        figures.append(float(np.where(ranks <= 10, 1 / np.log2(1 + ranks), 0).mean()))
+    return figures[0], figures[1], len(queries)
+
+
+def _read(transform: Callable[[list[str]], Floats], texts: Sequence[str]) -> Floats:
+    starts = range(0, len(texts), _DOCUMENTS_AT_ONCE)
+    return np.vstack([transform([*texts[start : start + _DOCUMENTS_AT_ONCE]]) for start in starts])
+
+
+def _read_queries(model: LanguageModel, texts: Sequence[str]) -> Floats:
+    return _read(lambda some: model.transform_queries(some)[0], texts)
+
+
 def make_queries(model: LanguageModel, texts: Sequence[str], seed: int) -> MadeQueries:
     """Return four queries of each of up to 4,000 `texts`, as the model reads queries.
 
@@ -305,19 +387,20 @@ def make_queries(model: LanguageModel, texts: Sequence[str], seed: int) -> MadeQ
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.permutation(len(texts))[:_ASKED])
     begin_stage(f"reading queries made of {counted(len(rows), 'document')}")
-    queries = []
-    for row in rows:
-        sentences = [one for one in split_sentences(texts[row]) if len(one.split()) > 2]
-        drawn = [str(rng.choice(sentences)) if sentences else texts[row] for _ in range(2)]
-        summary = summary_of(texts[row])
-        queries += [drawn[0], summary, _some_words(drawn[1], rng), _some_words(summary, rng)]
-    vectors = np.vstack(
-        [
-            model.transform_queries(queries[start : start + _DOCUMENTS_AT_ONCE])[0]
-            for start in range(0, len(queries), _DOCUMENTS_AT_ONCE)
-        ]
-    )
+    queries = _queries_of([texts[row] for row in rows], rng)
+    vectors = _read_queries(model, queries)
     return MadeQueries(np.repeat(rows, 4), vectors)
+
+
+def _queries_of(texts: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """Return four queries of each text, one text after another."""
+    queries = []
+    for text in texts:
+        sentences = [one for one in split_sentences(text) if len(one.split()) > 2]
+        drawn = [str(rng.choice(sentences)) if sentences else text for _ in range(2)]
+        summary = summary_of(text)
+        queries += [drawn[0], summary, _some_words(drawn[1], rng), _some_words(summary, rng)]
+    return queries
 
 
 def _some_words(text: str, rng: np.random.Generator) -> str:

@@ -12,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import logging
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ _MAX_CONFIG_BYTES = 64 << 20
 # The operators of the graph: those of ONNX, and onnxruntime's own, which fuse several of them.
 _OPSET, _FUSED, _FUSED_OPSET = 17, "com.microsoft", 1
 _IR_VERSION = 8
+_FLOAT = 1
 _POOLINGS: Mapping[str, Pooling] = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
@@ -328,3 +331,43 @@ class _BertGraph:
         make: Callable[..., Any] = self._onnx.helper.make_node
         self.nodes.append(make(kind, list(inputs), [output], domain=domain, **settings))
         return output
+
+
+def in_8_bits(model: TextModel) -> TextModel:
+    """Return `model` with weights and activations of 8 bits.
+
+    Each column of a weight has a scale, and so have the activations of each matrix product, which
+    are rounded as they are computed (onnxruntime's dynamic quantization). Weights have 7 bits, so
+    that sums of products fit 16 bits: processors without VNNI would cut them off otherwise, and
+    codes would depend on the processor.
+
+    Raises:
+        ModelError: if onnx is not installed, or the network cannot be quantized.
+    """
+    try:
+        from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        message = f"a model in 8 bits needs the package onnx: {install_command('train')}"
+        raise ModelError(message) from error
+    logger = logging.getLogger()
+    level = logger.level
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "model.onnx"), Path(folder, "model.int8.onnx")
+        source.write_bytes(model.model)
+        logger.setLevel(logging.ERROR)  # the quantizer recommends a step that changes nothing here
+        try:
+            quantize_dynamic(
+                source,
+                target,
+                weight_type=QuantType.QInt8,
+                per_channel=True,
+                reduce_range=True,
+                # The type of what fused operators return, which onnx cannot infer.
+                extra_options={"DefaultTensorType": _FLOAT},
+            )
+        except Exception as error:
+            reason = str(error).strip().partition("\n")[0][:300]
+            raise ModelError(f"the network cannot be brought to 8 bits: {reason}") from error
+        finally:
+            logger.setLevel(level)
+        return replace(model, model=target.read_bytes(), precision="int8")

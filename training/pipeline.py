@@ -91,13 +91,14 @@ class Split:
 
 @dataclass(frozen=True)
 class Trained:
-    """The written encoder, its validation figures, its classifier, and warnings."""
+    """The written encoder, its validation figures, its classifier, warnings, and what it chose."""
 
     encoder: Encoder
     labelled_ids: tuple[str, ...]
     validation: Mapping[str, Any]
     classifier: Classifier | None = None
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def split(data: TrainingData, recipe: LabelledRecipe) -> Split:

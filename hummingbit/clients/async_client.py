@@ -619,6 +619,19 @@ class AsyncClient:
             Call("POST", collection_path(name, "retrain"), body, repeatable=False)
         )
 
+    async def train(
+        self,
+        name: str,
+        method: str | None = None,
+        settings: Mapping[str, bool | float | str] | None = None,
+        **options: Any,
+    ) -> responses.Job:
+        """See :meth:`hummingbit.Client.train`."""
+        body = without_none(method=method, settings=settings, **options)
+        return await self._call(
+            Call("POST", collection_path(name, "train"), body, repeatable=False)
+        )
+
     async def confirm(self, job: str) -> responses.Job:
         """See :meth:`hummingbit.Client.confirm`."""
         return await self._call(Call("POST", f"{job_path(job)}/confirm"))

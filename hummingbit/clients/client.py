@@ -696,6 +696,17 @@ class Client:
         body = without_none(**options)
         return self._call(Call("POST", collection_path(name, "retrain"), body, repeatable=False))
 
+    def train(
+        self,
+        name: str,
+        method: str | None = None,
+        settings: Mapping[str, bool | float | str] | None = None,
+        **options: Any,
+    ) -> responses.Job:
+        """Start training an encoder on the documents; see `POST …/train` for the options."""
+        body = without_none(method=method, settings=settings, **options)
+        return self._call(Call("POST", collection_path(name, "train"), body, repeatable=False))
+
     def confirm(self, job: str) -> responses.Job:
         """Go live with the encoder of a retraining, as a job."""
         return self._call(Call("POST", f"{job_path(job)}/confirm"))

@@ -31,6 +31,7 @@ from hummingbit.commands.options import (
     add_layout,
     add_passages,
     add_reading,
+    add_service,
     add_url,
     filling,
     layout_of,
@@ -41,6 +42,7 @@ from hummingbit.commands.options import (
     read_filter,
     read_json,
     read_time,
+    service_at,
 )
 from hummingbit.commands.printing import (
     add_json,
@@ -55,6 +57,7 @@ from hummingbit.corpus.lines import open_bytes
 from hummingbit.corpus.readers import count_documents
 from hummingbit.encoder.codes import PACKINGS, Packing, code_to_hex
 from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import DOCUMENT_METHODS
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.files import replacing
@@ -935,7 +938,7 @@ def _reading(file: str) -> Iterator[tuple[BinaryIO, str]]:
         yield stream, file
 
 
-# ``hummingbit index list|stats|verify|compact|rank|language|fields|drop``: the state of
+# ``hummingbit index list|stats|verify|compact|rank|language|fields|train|drop``: the state of
 # collections.
 
 
@@ -982,10 +985,78 @@ def configure_upkeep(actions: Actions) -> None:
         help="the fields of payloads to index, and no others; without any, list the indexed ones",
     )
     fields.add_argument("--none", action="store_true", help="index no fields")
+    train = actions.add_parser(
+        "train", help="train an encoder on a collection of a service, as a job there"
+    )
+    train.add_argument("collection", metavar="COLLECTION", help="a collection or an alias")
+    train.add_argument(
+        "--method",
+        choices=DOCUMENT_METHODS,
+        help="what is trained (default: by labels, texts and vectors, as hummingbit train)",
+    )
+    train.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        type=_parse_setting,
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the method, such as n_bits=128; may be given several times",
+    )
+    train.add_argument(
+        "--encoder", metavar="NAME", help="the encoder's name (default: COLLECTION's, or --into)"
+    )
+    train.add_argument(
+        "--into", metavar="NAME", help="reindex the documents into a collection of this name"
+    )
+    train.add_argument("--alias", metavar="NAME", help="the alias to move to that collection")
+    train.add_argument(
+        "--label-field",
+        metavar="NAME",
+        help="a payload field with labels for the documents that nobody has labelled",
+    )
+    add_service(train)
+    add_json(train)
+    train.set_defaults(run=run_train)
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
     for action in (list_, stats, verify, compact, rank, language, fields, drop):
         add_url(action)
         add_json(action)
+
+
+def _parse_setting(value: str) -> tuple[str, bool | float | str]:
+    """Return the name and the value of ``NAME=VALUE``."""
+    name, equals, text = value.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{value!r} is not NAME=VALUE, such as n_bits=128")
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        return name, text
+    return name, parsed if isinstance(parsed, bool | int | float) else text
+
+
+def run_train(args: argparse.Namespace) -> int:
+    """Wait until a service has trained an encoder, and print what it is called."""
+    from hummingbit.remote import wait_for  # noqa: PLC0415 - only a service needs it
+
+    names = ("encoder", "into", "alias", "label_field")
+    options = {name: getattr(args, name) for name in names}
+    with service_at(args) as client:
+        job = client.train(args.collection, args.method, dict(args.settings), **options)
+        result = wait_for(client, job)
+    lines = [f"encoder {result['encoder']}: {result['n_bits']} bits, by {result['method']}"]
+    if "collection" in result:
+        moved = "" if result["alias"] is None else f"; the alias {result['alias']} points to it"
+        documents = counted(result["documents"], "document")
+        lines.append(f"{result['collection']}: {documents}{moved}")
+    else:
+        into = "--into NAME"
+        lines.append(
+            f"to use it: hummingbit reindex {args.collection} --encoder {result['encoder']} {into}"
+        )
+    print_result(args, {"job": job["id"], **result}, "\n".join(lines))
+    return 0
 
 
 def run_list(args: argparse.Namespace) -> int:

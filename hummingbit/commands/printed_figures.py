@@ -67,14 +67,21 @@ def print_sentences(sentences: Mapping[str, str | None]) -> None:
         print(f"{name}: {sentence}")
 
 
+def print_lines(*lines: str) -> None:
+    """Print each of the lines."""
+    for line in lines:
+        print(line)
+
+
 def print_trained(out: Path, trained: Trained) -> None:
     """Print where an encoder was written and how it did on the documents held out."""
     encoder, figures = trained.encoder, trained.validation
     print(f"{out}: {encoder.n_bits} bits, fingerprint {encoder.fingerprint}")
     for warning in trained.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    if encoder.hybrid_weight is not None:
-        print(f"weight of codes beside words: {encoder.hybrid_weight:g}")
+    weight = encoder.hybrid_weight
+    chosen = () if weight is None else (f"weight of codes beside words: {weight:g}",)
+    print_lines(*trained.notes, *chosen)
     if not figures:
         print(
             "no labelled documents were held out to evaluate it; in a collection built with it,"

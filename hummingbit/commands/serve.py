@@ -97,8 +97,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_data_folder(folder: Path) -> None:
-    """Raise OptionError unless `folder` is a data folder, so that a misspelt name creates none."""
+    """Raise OptionError unless `folder` is a data folder or empty.
+
+    So a misspelt name creates no data folder, and nothing is put beside other files.
+    """
     if any((folder / part).is_dir() for part in ("collections", "encoders")):
+        return
+    if folder.is_dir() and not any(folder.iterdir()):
         return
     found = "holds no encoders/ and no collections/" if folder.exists() else "does not exist"
     hint = "name another folder, or create an empty one with --create"

@@ -60,7 +60,7 @@ class HummingbitDocumentStore:
         url: str | None = None,
         key: Secret | None = None,
     ) -> None:
-        """Open the collection `collection`, which has a text encoder.
+        """Open the collection `collection`, which has a text encoder or is searched by words alone.
 
         It is in the data folder `folder`, or at the service at `url`, whose key is by default
         ``HUMMINGBIT_KEY``. The only collection of a service need not be named.

@@ -33,8 +33,10 @@ from hummingbit.encoder.codes import code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder_loading import load_encoder
+from hummingbit.foundation.errors import InputError
 from hummingbit.hasher import SemanticHasher
 from hummingbit.index.catalog import SIGN
+from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import Hit
@@ -75,8 +77,8 @@ class HummingbitVectorStore(VectorStore):
     """A collection as LangChain's vector store.
 
     With `embedding`, the collection holds codes of its vectors; without, the collection's own
-    encoder takes the texts, and searches rank by words as well. The metadata of a document are the
-    payload, which filters see.
+    encoder takes the texts, and searches rank by words as well, or by words alone if there is no
+    encoder. The metadata of a document are the payload, which filters see.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class HummingbitVectorStore(VectorStore):
                 `embedding` is None, or there are several collections and none is named.
         """
         collection = open_collection(collection, collection_name)
-        takes_texts = collection.encoder_kind == "text"
+        takes_texts = collection.encoder_kind == "text" or not collection.n_bits
         if takes_texts == (embedding is not None):
             kind = "takes texts" if takes_texts else "takes no texts"
             rule = "embedding must be None" if takes_texts else "pass an embedding"
@@ -106,7 +108,7 @@ class HummingbitVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """The model that embeds texts; None if the collection's encoder takes texts."""
+        """The model that embeds texts; None if the collection takes texts."""
         return self._embedding
 
     @property
@@ -218,7 +220,11 @@ class HummingbitVectorStore(VectorStore):
 
         In a collection whose encoder takes texts, the vector has a number for each bit, as
         :class:`HummingbitEmbeddings` makes it; the signs of its numbers are the code searched for.
+
+        Raises:
+            InputError: if the collection has no codes.
         """
+        self._check_has_codes("embedding")
         vector = np.array(embedding, dtype=np.float32)
         condition = _condition(filter)
         if self._embedding is None:
@@ -241,7 +247,11 @@ class HummingbitVectorStore(VectorStore):
 
         Source: Carbonell and Goldstein, "The Use of MMR, Diversity-Based Reranking" (1998), with
         the cosine of ±1 bits.
+
+        Raises:
+            InputError: if the collection has no codes.
         """
+        self._check_has_codes("max_marginal_relevance_search")
         hits = self._search(query, fetch_k, filter, with_code=True, **options)
         if not hits:
             return []
@@ -274,6 +284,10 @@ class HummingbitVectorStore(VectorStore):
         if self._embedding is not None:
             search_by = np.array(self._embedding.embed_query(query), dtype=np.float32)
         return self._collection.search(search_by, limit=k, filter=_condition(filter_), **options)
+
+    def _check_has_codes(self, field: str) -> None:
+        if not self._collection.n_bits:
+            raise InputError(field, f"needs codes; {WITHOUT_CODES}")
 
     def _signs(self, code: str) -> list[float]:
         """Return the bits of a code as ±1."""
@@ -309,8 +323,9 @@ class HummingbitVectorStore(VectorStore):
         gets codes that are learned from the texts without labels; `options` are further parameters
         of :class:`SemanticHasher`. A missing collection of a service has the option `encoder`, the
         name of one of its encoders; by default the encoder that ships or, with `embedding`, the
-        signs of its vectors. Without `ids`, a text has the same id each time, so that a rerun
-        replaces what it wrote before.
+        signs of its vectors. In both, the option ``encoder=None`` is a collection that is searched
+        by words alone. Without `ids`, a text has the same id each time, so that a rerun replaces
+        what it wrote before.
 
         Raises:
             ServiceError: if the key may not create the missing collection, or the service has no
@@ -345,6 +360,9 @@ class HummingbitVectorStore(VectorStore):
         if path.exists():
             with suppress(UnknownCollection):
                 return Collection.open(path, name)
+        if "encoder" in options:
+            named = {**options}
+            return Collection.create(path, name, encoder=named.pop("encoder"), **named)
         contents: Any = texts
         if embedding is not None:
             contents = np.array(embedding.embed_documents(texts), dtype=np.float32)
@@ -357,7 +375,7 @@ def _create_if_missing(
     name: str,
     embedding: Embeddings | None,
     *,
-    encoder: str | None = None,
+    encoder: Any = UNSET,
     **unknown: Any,
 ) -> None:
     """Create the collection of a service unless it exists; see :meth:`from_texts`."""
@@ -368,12 +386,10 @@ def _create_if_missing(
     if exists(client, name):
         return
     dimensions = None
-    if embedding is not None and encoder is None:
+    if embedding is not None and encoder is UNSET:
         encoder, dimensions = SIGN, len(embedding.embed_query("dimensions"))
     try:
-        client.create_collection(
-            name, encoder=UNSET if encoder is None else encoder, dimensions=dimensions
-        )
+        client.create_collection(name, encoder=encoder, dimensions=dimensions)
     except ServiceError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise

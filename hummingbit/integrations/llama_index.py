@@ -70,7 +70,8 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     """A collection as LlamaIndex's vector store.
 
     If the collection's encoder takes vectors, it encodes the nodes' embeddings. If it takes texts,
-    it encodes the nodes' texts, and queries are texts.
+    it encodes the nodes' texts, and queries are texts. A collection without codes is searched by
+    the words of the nodes' texts.
     """
 
     stores_text: bool = True
@@ -81,16 +82,17 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     def __init__(
         self, collection: AnyOpenCollection | Client, collection_name: str | None = None
     ) -> None:
-        """Take an open collection that has an encoder, or the client of a service.
+        """Take an open collection of texts or of vectors, or the client of a service.
 
         `collection_name` is a collection of the service; it may be left out if there is only one.
 
         Raises:
             UnknownCollection, ServiceError: if the service has no such collection.
-            ValueError: if it has no encoder, or there are several collections and none is named.
+            ValueError: if documents bring their codes, or there are several collections and none is
+                named.
         """
         collection = open_collection(collection, collection_name)
-        if collection.encoder_kind is None:
+        if collection.encoder_kind is None and collection.n_bits:
             raise ValueError(f"collection {collection.name!r} has no encoder")
         super().__init__(is_embedding_query=collection.encoder_kind == "vector")
         self._collection = collection

@@ -136,7 +136,8 @@ def make_server(
         single = collections
         collections = {single.name: single}
     tools = _Tools(collections)
-    texts = "texts that are searched by meaning and words"
+    by_words = single is not None and not single.n_bits
+    texts = f"texts that are searched by {'words' if by_words else 'meaning and words'}"
     instructions = (
         f"The collection {single.name!r} holds {texts}."
         if single is not None

@@ -41,6 +41,7 @@ from hummingbit.service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume,
 from hummingbit.service.jobs.map import MAP_FILE, POINTS_FILE, draw_map
 from hummingbit.service.jobs.reindex import reindex
 from hummingbit.service.jobs.retrain import retrain
+from hummingbit.service.jobs.train import train
 from hummingbit.service.jobs.work import Kind, Progress
 from hummingbit.service.schemas.common import parse_item
 from hummingbit.service.schemas.jobs import EvaluateRequest
@@ -275,6 +276,11 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "reindex": Kind(partial(reindex, folder, gate)),
         "retrain": Kind(
             partial(retrain, folder, gate, elsewhere=limits.training == "elsewhere"),
+            counted=False,
+            own_queue="training",
+        ),
+        "train": Kind(
+            partial(train, folder, gate, elsewhere=limits.training == "elsewhere"),
             counted=False,
             own_queue="training",
         ),

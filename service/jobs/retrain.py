@@ -73,7 +73,7 @@ def retrain(
             return {**_result(progress), "encoder": None, "state": "refused"}
         progress.step = "installing"
         progress.advance()
-        _install(folder, artifact, spec["encoder"])
+        install(folder, artifact, spec["encoder"])
         if not spec["auto"]:
             return {**_result(progress), "state": "waiting for confirmation"}
     result = reindex(folder, gate, progress)
@@ -137,7 +137,7 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
         hidden = set(held_out)
         for document in documents:
             labels = () if document.id in hidden else labels_by_id.get(document.id, ())
-            file.write(json.dumps(_record(document, labels), ensure_ascii=False) + "\n")
+            file.write(json.dumps(training_record(document, labels), ensure_ascii=False) + "\n")
     split = {
         "held_out": held_out,
         "labels": {id_: list(labels) for id_, labels in labels_by_id.items() if labels},
@@ -150,7 +150,8 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
     replace_file(progress.folder / TRAINING_FILE, json.dumps(arguments))
 
 
-def _record(document: StoredDocument, labels: tuple[str, ...]) -> dict[str, Any]:
+def training_record(document: StoredDocument, labels: tuple[str, ...]) -> dict[str, Any]:
+    """Return a document as training reads it: its vector or its text, and its labels."""
     content: dict[str, Any] = {"id": document.id, "text": document.text}
     if document.vector is not None:
         content = {"id": document.id, "vector": document.vector.tolist()}
@@ -257,7 +258,7 @@ def _result(progress: Progress) -> dict[str, Any]:
     }
 
 
-def _install(folder: DataFolder, artifact: Path, name: str) -> None:
+def install(folder: DataFolder, artifact: Path, name: str) -> None:
     """Copy the encoder to the data folder, unless an earlier attempt did."""
     fingerprint = load_encoder(artifact).fingerprint
     if name not in folder.encoders.with_fingerprint(fingerprint):

@@ -57,6 +57,7 @@ from hummingbit.service.jobs.reindex import is_same_source
 from hummingbit.service.jobs.retrain import check_retrainable
 from hummingbit.service.jobs.runner import Jobs
 from hummingbit.service.jobs.store import Idempotency, JobRecord
+from hummingbit.service.jobs.train import check_settings
 from hummingbit.service.jobs.training_process import can_train
 from hummingbit.service.routes.collections import check_target
 from hummingbit.service.routes.dependencies import (
@@ -89,12 +90,14 @@ from hummingbit.service.schemas.labels import (
     Retrain,
     SuggestedLabels,
     TakenBack,
+    Train,
 )
 from hummingbit.service.schemas.search import (
     LongAnswer,
     answer_too_large,
     document_to_json,
 )
+from hummingbit.service.settings import Settings
 
 # The collection, the person, pages of records.
 
@@ -598,14 +601,67 @@ def retrain_collection(
     local = local_collection(collection, "labels")
     with pointing_at():
         encoder = check_retrainable(local)
+    _check_can_train(limits)
+    spec = _spec(name, body, folder, local, encoder.n_bits)
+    return accepted_response(submit("retrain", collection.name, spec))
+
+
+@router.post(
+    "/collections/{name}/train",
+    response_model=JobInfo,
+    status_code=202,
+    openapi_extra=ADMIN,
+    summary="Train an encoder on a collection",
+)
+def train_encoder(
+    name: str, body: Train, folder: Folder, limits: Limits, submit: SubmitOf
+) -> Response:
+    """Train an encoder on the collection's texts or vectors, and its labels, as a job.
+
+    The encoder is installed. With `into`, or an alias, the job then reindexes the documents into
+    another collection and moves the alias to it. Searches and writes continue.
+    """
+    collection = folder.collection(name)
+    with pointing_at():
+        check_settings(body.method, body.settings)
+    _check_can_train(limits)
+    encoders = set(folder.encoders.names())
+    alias = name if body.alias is None and name in folder.aliases() else body.alias
+    into = body.into
+    if into is None and alias is not None:
+        into = _next_name(alias, names_in_use(folder) | encoders)
+    if into is not None:
+        check_target(folder, into, alias)
+    encoder = body.encoder or into
+    if encoder is None:
+        is_free = collection.name not in encoders
+        encoder = collection.name if is_free else _next_name(collection.name, encoders)
+    _check_new_encoder(encoder, encoders)
+    spec = {
+        **body.model_dump(),
+        "encoder": encoder,
+        "into": into,
+        "alias": alias,
+        "source": collection.name,
+        "engine": collection.engine_setting,
+    }
+    return accepted_response(submit("train", collection.name, spec))
+
+
+def _check_can_train(limits: Settings) -> None:
     if limits.training == "here" and not can_train():
         message = (
             "this service cannot train: install hummingbit[train], or set training to elsewhere and"
             " run hummingbit label train where it is installed; neither works on Windows"
         )
         raise ProblemError(501, "training_unavailable", message)
-    spec = _spec(name, body, folder, local, encoder.n_bits)
-    return accepted_response(submit("retrain", collection.name, spec))
+
+
+def _check_new_encoder(encoder: str, existing: set[str]) -> None:
+    with pointing_at():
+        check_name(encoder, "encoder")
+    if encoder in existing:
+        raise invalid_field(f"is {encoder!r}, which already exists; choose another", "encoder")
 
 
 @router.post(
@@ -636,7 +692,7 @@ def confirm_job(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Resp
     "/jobs/{id}/take-back",
     response_model=TakenBack,
     openapi_extra=ADMIN,
-    summary="Take a retraining or a reindexing back",
+    summary="Take a training or a reindexing back",
 )
 def take_back_job(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Response:  # noqa: A002
     """Move the alias back to the old collection; the new one and its encoder stay.
@@ -646,7 +702,7 @@ def take_back_job(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Respon
     the old collection was deleted and another one has its name.
     """
     job = jobs.get(id)
-    if job.kind != "reindex":
+    if job.kind not in {"reindex", "train"}:
         job = jobs.with_key(_confirmation(_retraining(job).id, jobs)) or job
     spec, result, recorded = job.spec, job.result or {}, job.recorded or {}
     alias = spec["alias"]
@@ -684,14 +740,12 @@ def _spec(
     encoder = body.encoder or into
     check_target(folder, into, alias)
     with pointing_at():
-        check_name(encoder, "encoder")
         if body.n_bits is not None:
             try:
                 check_n_bits(body.n_bits)
             except ValueError as error:
                 raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
-    if encoder in encoders:
-        raise invalid_field(f"is {encoder!r}, which already exists; choose another", "encoder")
+    _check_new_encoder(encoder, encoders)
     return {
         **body.model_dump(),
         "into": into,

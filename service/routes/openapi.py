@@ -30,7 +30,7 @@ TAGS = {
     "search": "Searches, completions, and encoding as a collection does.",
     "snapshots": "Copies of collections in files.",
     "jobs": "Work in the background: maps, near-duplicates, evaluations.",
-    "labels": "Labels and judgements by people, and retraining from them.",
+    "labels": "Labels and judgements by people, and training encoders.",
 }
 """What the tags mean; each router has one."""
 SECURITY_SCHEMES = {

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from hummingbit.encoder.recipes import DOCUMENT_METHODS
 from hummingbit.service.schemas.common import FieldName, RequestModel, ResponseModel, Strings
 
 # Labels and judgements.
@@ -253,6 +254,41 @@ class Retrain(RequestModel):
         None, ge=1, le=1000, description="Fewer make training faster; class codes have none."
     )
     seed: int = Field(0, ge=0, le=2**31 - 1)
+
+
+class Train(RequestModel):
+    """How to train an encoder on a collection's documents, and where to use it."""
+
+    method: str | None = Field(
+        None,
+        description="By default class-codes or ssb-vae for documents with labels, ict for texts"
+        " without, sne for vectors without.",
+        json_schema_extra={"enum": [*DOCUMENT_METHODS, None]},
+    )
+    settings: dict[str, bool | int | float | str] = Field(
+        {},
+        description="Settings of the method, by the names of `hummingbit train METHOD --help` with"
+        " underscores; `n_bits` stands for --bits, `label_fraction` for --supervision.",
+        examples=[{"n_bits": 128, "epochs": 20}],
+    )
+    encoder: Annotated[
+        str | None,
+        Field(description="The encoder's name; by default that of `into`, or a free one."),
+    ] = None
+    into: str | None = Field(
+        None,
+        description="Reindex the documents into a collection of this name. Without it, or an"
+        " alias, the encoder is trained and nothing else changes.",
+    )
+    alias: str | None = Field(
+        None,
+        description="Moves to the new collection. By default the alias in the path, if the path"
+        " names the collection by one.",
+    )
+    label_field: FieldName | None = Field(
+        None,
+        description="A payload field with labels for the documents that nobody has labelled.",
+    )
 
 
 class TakenBack(ResponseModel):

@@ -42,6 +42,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         client.put("/v1/collections/unencoded", json={"n_bits": 16}).raise_for_status()
         coded = {"documents": [{"id": "coded", "code": "0f0f"}]}
         client.put("/v1/collections/unencoded/documents", json=coded).raise_for_status()
+        client.put("/v1/collections/by-words", json={"encoder": None}).raise_for_status()
+        notes = [{"id": f"note {at}", "text": text} for at, text in enumerate(random_texts(8))]
+        path = "/v1/collections/by-words/documents"
+        client.put(path, json={"documents": notes}).raise_for_status()
         yield client
 
 

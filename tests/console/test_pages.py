@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -250,6 +251,43 @@ def test_a_collection_without_encoder_is_offered_no_texts(browser: Browser, addr
             expect(
                 page.get_by_text("The documents of this collection come with codes")
             ).to_be_visible()
+        shown.check()
+
+
+def test_a_collection_by_words_alone_is_searched_by_words(browser: Browser, address: str) -> None:
+    text = random_texts(8)[3]
+    with watched_page(browser, address) as shown:
+        page = shown.page
+        shown.open("search?collection=by-words&q=" + quote(text))
+        kinds = page.get_by_role("group", name="Search by").get_by_role("button")
+        assert kinds.all_inner_texts() == ["Text"]
+        expect(page.locator(".hit .id").first).to_have_text("note 3")
+        assert page.get_by_role("button", name="More like this").count() == 0
+        rankings = page.get_by_label("Ranking").locator("option").all_inner_texts()
+        assert rankings == ["default of the collection", "bm25"]
+        page.get_by_label("compare with another").check()
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(
+            page.get_by_text("hits on the left are also on the right, at the same ranks")
+        ).to_be_visible()
+        # Another collection's ranking by codes does not stay.
+        shown.open("search?collection=plain&ranking=hamming")
+        page.get_by_label("Collection").first.select_option("by-words")
+        page.get_by_label("Query").fill(text)
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page.locator(".hit .id").first).to_have_text("note 3")
+        for name in ("map", "codes", "duplicates"):
+            shown.open(f"{name}?collection=by-words")
+            expect(page.get_by_text("is searched by words alone")).to_be_visible()
+            assert shown.violations() == []
+        shown.open("judging?collection=by-words&mode=retrain")
+        expect(page.get_by_text("no encoder yet")).to_be_visible()
+        shown.open("judging?collection=by-words&mode=answers")
+        page.get_by_label("Query").fill(text)
+        page.get_by_role("button", name="Pool the answers").click()
+        expect(page.get_by_text("note 3")).to_be_visible()
+        shown.open("overview")
+        expect(page.get_by_text("none; searched by words")).to_be_visible()
         shown.check()
 
 

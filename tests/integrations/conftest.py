@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from hummingbit import Client, SemanticHasher, ServedCollection
+from hummingbit import Client, Collection, SemanticHasher, ServedCollection
 from hummingbit.service.http.keys import create_key
 from tests.support.service import service_with_keys
 
@@ -54,6 +54,21 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     data = tmp_path_factory.mktemp("served")
     with service_with_keys(data) as (url, key), closing(Served(data, url, key)) as served:
         yield served
+
+
+@pytest.fixture(params=["folder", "service"])
+def by_words(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Collection | ServedCollection]:
+    """Yield a collection without an encoder, of a folder or of a service."""
+    if request.param == "service":
+        client = request.getfixturevalue("served").client
+        name = f"c{uuid.uuid4().hex[:12]}"
+        client.create_collection(name, encoder=None)
+        yield ServedCollection(client, name)
+        return
+    with Collection.create(tmp_path / "words", "notes", encoder=None) as collection:
+        yield collection
 
 
 # The framework of each test file; without it the file is not collected.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from haystack.utils import Secret
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hummingbit import Collection, SemanticHasher
+from hummingbit import Collection, SemanticHasher, ServiceError
+from hummingbit.foundation.errors import InputError
 from hummingbit.integrations.haystack import (
     HummingbitDocumentEmbedder,
     HummingbitDocumentStore,
@@ -391,3 +393,21 @@ def test_a_pipeline_mutates_no_document(store: HummingbitDocumentStore) -> None:
     pipeline = Pipeline()
     pipeline.add_component("retriever", HummingbitRetriever(store))
     assert pipeline.run({"retriever": {"query": "cats"}})["retriever"]["documents"]
+
+
+def test_a_pipeline_searches_by_words_alone(tmp_path: Path, served: Any) -> None:
+    with Collection.create(tmp_path / "data", "notes", encoder=None):
+        pass
+    served.client.create_collection("haystack-words", encoder=None)
+    key = Secret.from_token(served.key)
+    for store in (
+        HummingbitDocumentStore(str(tmp_path / "data"), "notes"),
+        HummingbitDocumentStore(collection="haystack-words", url=served.url, key=key),
+    ):
+        with closing(store):
+            assert store.write_documents([Document(content=text) for text in TEXTS]) == len(TEXTS)
+            found = HummingbitRetriever(store).run("bonds", top_k=1)["documents"]
+            assert found[0].content in TEXTS[2:]
+            with pytest.raises((InputError, ServiceError)) as refused:
+                HummingbitRetriever(store, ranking="hybrid").run("bonds")
+            assert "words alone" in str(refused.value)

@@ -516,3 +516,40 @@ def test_a_key_that_may_not_create_a_collection_is_told_what_to_do(served: Any) 
     assert no.value.status == 403
     assert "absent" in str(no.value)
     assert not exists(served.client, "absent")
+
+
+def test_a_collection_by_words_alone_is_a_store(by_words: Collection | ServedCollection) -> None:
+    store = HummingbitVectorStore(by_words)
+    store.add_documents(
+        [Document(text, metadata=payload, id=payload["label"]) for text, payload in ARTICLES]
+    )
+
+    (first, *_) = store.similarity_search("rows and columns", k=3)
+    assert (first.id, first.metadata["year"]) == ("pandas", 2023)
+    only = store.similarity_search("rows lines", k=3, filter={"year": 2023})
+    assert [one.id for one in only] == ["pandas"]
+    relevances = [
+        relevance for _, relevance in store.similarity_search_with_relevance_scores("rows", k=3)
+    ]
+    assert all(0 < relevance <= 1 for relevance in relevances)
+    assert store.as_retriever(search_kwargs={"k": 1}).invoke("columns")[0].id == "pandas"
+    store.delete(["pandas"])
+    assert store.similarity_search("columns", k=1) == []
+    with pytest.raises(
+        ValueError, match=r"max_marginal_relevance_search needs codes; .* words alone"
+    ):
+        store.as_retriever(search_type="mmr").invoke("lines")
+    with pytest.raises(ValueError, match=r"embedding needs codes; .* words alone"):
+        store.similarity_search_by_vector([0.5] * 12)
+    with pytest.raises(ValueError, match="words alone"):
+        store.similarity_search("lines", ranking="hybrid")
+
+
+def test_a_store_by_words_alone_is_made_of_texts(tmp_path: Path, served: Any) -> None:
+    for place in ({"folder": tmp_path / "data"}, {"client": served.client}):
+        for _ in range(2):
+            store = HummingbitVectorStore.from_texts(
+                ["foo bar", "baz new"], None, name="made-of-words", encoder=None, **place
+            )
+            assert (store.collection.n_bits, len(store.collection)) == (0, 2)
+            assert store.similarity_search("baz", k=1)[0].page_content == "baz new"

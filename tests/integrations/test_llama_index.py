@@ -448,3 +448,21 @@ def test_a_script_reads_documents_that_others_wrote(texts: HummingbitVectorStore
     default = VectorStoreQuery(query_str="dogs and cats", similarity_top_k=4)
     ranked = texts.client.search("dogs and cats", limit=4)
     assert texts.query(default).ids == ranked.ids
+
+
+async def test_an_index_is_built_over_words_alone(by_words: Any) -> None:
+    store = HummingbitVectorStore(by_words)
+    assert not store.is_embedding_query
+    store.add(make_nodes()[:4])
+    index = VectorStoreIndex.from_vector_store(store, embed_model=MockEmbedding(embed_dim=2))
+    found = index.as_retriever(similarity_top_k=2).retrieve("bonds")
+    assert [node.node_id for node in found] == ["n2"]
+    assert found[0].metadata["topic"] == "money"
+    query = VectorStoreQuery(query_str="dogs", similarity_top_k=4, filters=one("topic", "pets"))
+    assert sorted(store.query(query).ids or []) == ["n0", "n1"]
+    text = VectorStoreQuery(query_str="dogs", mode=VectorStoreQueryMode.TEXT_SEARCH)
+    assert (store.query(text).ids or [])[0] == "n1"
+    with pytest.raises(ValueError, match="words alone"):
+        store.query(VectorStoreQuery(query_str="dogs", mode=VectorStoreQueryMode.HYBRID))
+    store.delete("d0")
+    assert sorted(node.node_id for node in store.get_nodes()) == ["n1", "n2"]

@@ -16,6 +16,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 
 from hummingbit import Collection, SemanticHasher
+from hummingbit.integrations.mcp import make_server
 from hummingbit.service.http.keys import create_key
 
 TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]
@@ -188,3 +189,21 @@ async def test_an_agent_works_at_a_running_service(served: Any) -> None:
         assert await call(client, "delete", ids=["c", "x"]) == {"deleted": 1, "documents": 0}
         missing = await client.call_tool("get", {"id": "c"})
         assert missing.is_error
+
+
+async def test_an_agent_works_with_words_alone(by_words: Any) -> None:
+    async with Client(make_server(by_words)) as client:
+        assert "searched by words" in (client.instructions or "")
+        for id_, text in zip("abcd", TEXTS, strict=True):
+            await call(
+                client, "store", text=text, id=id_, metadata={"label": LABELS["abcd".index(id_)]}
+            )
+        found = await call(client, "find", query="bonds", limit=2)
+        assert [hit["id"] for hit in found["hits"]] == ["c", "d"]
+        refused = await client.call_tool("find", {"query": "bonds", "ranking": "asymmetric"})
+        assert refused.is_error
+        assert "words alone" in refused.content[0].text
+        if "evaluate" in {tool.name for tool in (await client.list_tools()).tools}:
+            queries = [{"text": "cats", "label": "pets"}]
+            report = await call(client, "evaluate", queries=queries)
+            assert report["metrics"]

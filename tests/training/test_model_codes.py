@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hummingbit.encoder.recipes import ModelRecipe, RecipeError
 from hummingbit.encoder.text_model import ModelError, TextModel
 from hummingbit.training.data import TrainingData, TrainingDataError, tags_of
 from hummingbit.training.linear_codes import MadeQueries
-from hummingbit.training.model_codes import WIDTHS, fit_head, train_model
+from hummingbit.training.model_codes import MOST_LOST, WIDTHS, fit_head, train_model
 from hummingbit.training.model_folders import read_model
 from tests.support.encoders import WORDS
 from tests.support.models import SIZE, tiny_model, write_model
@@ -65,7 +66,7 @@ def test_so_are_those_that_keep_the_nearest_neighbours() -> None:
 
 def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path) -> None:
     data = corpus(100, labelled=True)
-    recipe = ModelRecipe(model=str(folder), n_bits=16, seed=3)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, seed=3, precision="float32")
     trained = train_model(data, recipe, tmp_path / "out", vectors_file=tmp_path / "v.npz")
     encoder = load_encoder(tmp_path / "out")
     assert encoder.fingerprint == trained.encoder.fingerprint
@@ -86,6 +87,44 @@ def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["out", "v.npz"]
     again = train_model(data, recipe, tmp_path / "again")
     assert again.encoder.fingerprint == encoder.fingerprint
+
+
+def test_a_model_in_8_bits_is_smaller_and_reads_a_text_alone_as_beside_others(
+    folder: Path, tmp_path: Path
+) -> None:
+    data = corpus(100)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, head="itq", precision="int8")
+    trained = train_model(data, recipe, tmp_path / "out")
+    encoder = load_encoder(tmp_path / "out")
+    features = encoder.features
+    assert isinstance(features, TextModel)
+    assert features.precision == encoder.metadata["model"]["precision"] == "int8"
+    assert len(features.model) < len(read_model(folder).features.model)
+    assert trained.notes[0].startswith("the model has 8 bits: ")
+    texts = [*map(str, data.inputs)]
+    np.testing.assert_array_equal(encoder.encode(texts[7:9]), encoder.encode(texts)[7:9])
+    weights = encoder.query_weights(texts)
+    np.testing.assert_array_equal(encoder.query_weights(texts[7:8]), weights[7:8])
+    cosines = (features.transform(texts) * read_model(folder).features.transform(texts)).sum(axis=1)
+    assert cosines.mean() > 0.95
+    again = train_model(data, recipe, tmp_path / "again")
+    assert again.encoder.fingerprint == encoder.fingerprint
+
+
+def test_8_bits_are_taken_where_made_queries_lose_little(folder: Path, tmp_path: Path) -> None:
+    data = corpus(300)
+    recipe = ModelRecipe(model=str(folder), n_bits=32, head="itq")
+    trained = train_model(data, recipe, tmp_path / "out")
+    recorded = trained.encoder.metadata["model"]["ndcg_at_10"]
+    features = trained.encoder.features
+    assert isinstance(features, TextModel)
+    assert recorded["queries"] == 4 * 250
+    assert 0.1 < recorded["float32"] <= 1
+    lost = recorded["float32"] - recorded["int8"]
+    assert (features.precision == "int8") == (lost < MOST_LOST)
+    assert f"{recorded['int8']:.3f} with 8 bits" in trained.notes[0]
+    exact = train_model(data, replace(recipe, precision="float32"), tmp_path / "exact")
+    assert exact.notes == ()
 
 
 def test_a_head_of_class_codes_learns_from_labels(folder: Path, tmp_path: Path) -> None:

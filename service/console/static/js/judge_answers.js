@@ -10,7 +10,7 @@ import { Button, Failure, Field, Note, Panel, Select } from "./parts.js";
 const GRADES = [[0, "Not relevant"], [1, "Related"], [2, "Relevant"], [3, "Exact answer"]];
 const METHODS = [["ap-prior", "largest weight in average precision"], ["difference", "largest disagreement of rankings"], ["depth-k", "best rank in any ranking"]];
 
-export function AnswerJudge({ collection, hasEncoder, who, can, onChanged }) {
+export function AnswerJudge({ collection, about, who, can, onChanged }) {
   const [query, setQuery] = useState("");
   const [method, setMethod] = useState("ap-prior");
   const [pool, setPool] = useState(null);
@@ -64,7 +64,7 @@ export function AnswerJudge({ collection, hasEncoder, who, can, onChanged }) {
     setBusy(false);
   };
   useKeys({ ...Object.fromEntries(GRADES.map(([grade], choice) => [String(choice + 1), () => judge(grade)])), s: () => current && setPlace(place + 1), u: undo });
-  if (!hasEncoder) return html`<${Note}>The documents of this collection come with codes. Without an encoder it takes no queries, so there are no answers to judge.<//>`;
+  if (!about.encoder && about.n_bits) return html`<${Note}>The documents of this collection come with codes. Without an encoder it takes no queries, so there are no answers to judge.<//>`;
   return html`
     <${Panel} title="Does it answer the query?" what="The first hits of all rankings are pooled, so that no ranking is favoured.">
       <div class="inside stack">

@@ -50,6 +50,11 @@ export const NoCollection = () =>
 export const NoDocuments = () =>
   html`<${Empty} title="No documents yet"><code>hummingbit index add</code> adds documents to this collection.<//>`;
 
+export const NoCodes = () =>
+  html`<${Empty} title="No codes">This collection has no encoder and is searched by words alone. <code>hummingbit index reindex</code> gives it one.<//>`;
+
+export const hasCodes = (collections, name) => collections.find((each) => each.name === name)?.n_bits !== 0;
+
 export function Field({ label, hint, children, class: name }) {
   return html`<label class=${classes("field", name)}>
     <span class="label">${label}${hint && html`<span class="hint"> ${hint}</span>`}</span>

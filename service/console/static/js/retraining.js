@@ -77,7 +77,7 @@ function Finished({ job, isAwaited, ...more }) {
     <p class="what">Trained ${ago(job.finished)}</p><${Outcome} job=${job} ...${more} /></div>`;
 }
 
-export function Retraining({ collection, hasEncoder, field, onChanged, stats }) {
+export function Retraining({ collection, about, field, onChanged, stats }) {
   const [alias, setAlias] = useState(null);
   const [gain, setGain] = useState("0");
   const [epochs, setEpochs] = useState("");
@@ -104,7 +104,8 @@ export function Retraining({ collection, hasEncoder, field, onChanged, stats }) 
     }));
   };
   const finished = (runs.data ?? []).filter((job) => job.state === "done");
-  if (!hasEncoder) return html`<${Note}>The documents of this collection come with codes. There is no encoder to train.<//>`;
+  if (!about.n_bits) return html`<${Note}>This collection has no encoder yet, and is searched by words alone. There is no encoder to train again.<//>`;
+  if (!about.encoder) return html`<${Note}>The documents of this collection come with codes. There is no encoder to train.<//>`;
   const tooFew = stats && !field && (stats.labelled < FEWEST_LABELS || stats.labels.length < 2);
   return html`
     <${Panel} title="Retrain on these labels" what="A separate process trains an encoder on the labels, of which it holds out some. If the new encoder scores better on these than the one in use, it waits for your confirmation. Searches continue throughout.">

@@ -12,12 +12,13 @@ from tests.support.service import serving_process
 @pytest.mark.parametrize(
     ("made", "found"), [(False, "does not exist"), (True, "holds no encoders/")]
 )
-def test_an_empty_folder_is_served_only_if_it_is_to_be_made(
+def test_a_folder_of_other_files_and_a_missing_one_are_served_only_if_so_meant(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], made: bool, found: str
 ) -> None:
     folder = tmp_path / "data"
     if made:
         folder.mkdir()
+        (folder / "letter.txt").touch()
     assert main(["serve", "--data-dir", str(folder), "--port", "0"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"hummingbit: --data-dir {folder}: {found}")

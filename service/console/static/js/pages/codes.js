@@ -3,7 +3,7 @@ import { html, useState } from "../lib.js";
 import { get, pathOf } from "../api.js";
 import { Bars, Heat } from "../charts.js";
 import { count, figure, percent, plural } from "../format.js";
-import { CollectionPicker, Failure, Field, NoCollection, NoDocuments, Panel, Table, Tag, Waiting, useLoaded } from "../parts.js";
+import { CollectionPicker, Failure, Field, NoCodes, NoCollection, NoDocuments, Panel, Table, Tag, Waiting, hasCodes, useLoaded } from "../parts.js";
 
 const entropyOf = (share) =>
   share <= 0 || share >= 1 ? 0 : -share * Math.log2(share) - (1 - share) * Math.log2(1 - share);
@@ -114,5 +114,5 @@ export default function Codes({ collections, collection, params, setParams, link
           ${typed !== field && html`<button class="button small" type="submit">Use this label field</button>`}
         </form>`}
     </div>
-    ${collection ? html`<${Plots} collection=${collection} field=${field} link=${link} />` : html`<${NoCollection} />`}`;
+    ${collection && !hasCodes(collections, collection) ? html`<${NoCodes} />` : collection ? html`<${Plots} collection=${collection} field=${field} link=${link} />` : html`<${NoCollection} />`}`;
 }

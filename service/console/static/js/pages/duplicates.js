@@ -5,7 +5,7 @@ import { ago, count, plural, short } from "../format.js";
 import { Payload } from "../hits.js";
 import { useJob } from "../jobs.js";
 import { useKeys } from "../keys.js";
-import { Button, CollectionPicker, Dialog, Failure, Field, NoCollection, Note, Panel, Progress, Select, Table, Tag, Waiting, useLoaded } from "../parts.js";
+import { Button, CollectionPicker, Dialog, Failure, Field, NoCodes, NoCollection, Note, Panel, Progress, Select, Table, Tag, Waiting, hasCodes, useLoaded } from "../parts.js";
 
 const PAGE = 10;
 const SHOWN = 20;
@@ -173,6 +173,8 @@ export default function Duplicates({ collections, collection, params, setParams,
     </div>
     ${!collection
       ? html`<${NoCollection} />`
+      : !hasCodes(collections, collection)
+      ? html`<${NoCodes} />`
       : html`<div class="stack">
           <${Panel} title="Find near-duplicates"><${Finder} key=${collection} collection=${collection} onDone=${done} /><//>
           <${Failure} error=${runs.error} />

@@ -46,12 +46,12 @@ function Stats({ stats }) {
     ${stats.labels.length > 0 && html`<${Panel} title="Labels"><ul class="swatches plain inside">${stats.labels.slice(0, 30).map((label) => html`<li><span class="text">${label.label}</span><span class="what">${count(label.documents)}</span></li>`)}</ul><//>`}`;
 }
 
-function Workplace({ collection, hasEncoder, mode, who, can, field, link }) {
+function Workplace({ collection, about, mode, who, can, field, link }) {
   const query = field ? `?${new URLSearchParams({ label_field: field })}` : "";
   const { data, error, reload } = useLoaded((signal) => get(`${pathOf(collection)}/labels/stats${query}`, { signal }), [collection, field]);
   const Judge = { documents: DocumentJudge, answers: AnswerJudge, retrain: Retraining }[mode];
   return html`<div class="judge">
-    <div class="stack">${data?.documents === 0 ? html`<${NoDocuments} />` : html`<${Judge} collection=${collection} who=${who} field=${field} can=${can} onChanged=${reload} link=${link} stats=${data} hasEncoder=${hasEncoder} />`}</div>
+    <div class="stack">${data?.documents === 0 ? html`<${NoDocuments} />` : html`<${Judge} collection=${collection} who=${who} field=${field} can=${can} onChanged=${reload} link=${link} stats=${data} about=${about} />`}</div>
     <div class="stack"><${Failure} error=${error} />${data && html`<${Stats} stats=${data} />`}</div>
   </div>`;
 }
@@ -73,6 +73,6 @@ export default function Judging({ access, collections, collection, params, setPa
         <${Field} label="Label field" class="inline"><input size="10" placeholder="payload field" value=${params.field ?? ""} onChange=${(event) => setParams({ field: event.currentTarget.value })} /><//>`}
     </div>
     ${collection
-      ? html`<${Workplace} hasEncoder=${Boolean(collections.find((each) => each.name === collection).encoder)} key=${`${collection} ${mode} ${who} ${params.field}`} collection=${collection} mode=${mode} who=${who.trim()} field=${params.field ?? ""} can=${can} link=${link} />`
+      ? html`<${Workplace} about=${collections.find((each) => each.name === collection)} key=${`${collection} ${mode} ${who} ${params.field}`} collection=${collection} mode=${mode} who=${who.trim()} field=${params.field ?? ""} can=${can} link=${link} />`
       : html`<${NoCollection} />`}`;
 }

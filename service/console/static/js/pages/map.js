@@ -5,7 +5,7 @@ import { ago, count, percent, plural, short } from "../format.js";
 import { Passage } from "../hits.js";
 import { useJob } from "../jobs.js";
 import { MapView, useTheme } from "../mapview.js";
-import { Button, CollectionPicker, Failure, Field, NoCollection, NoDocuments, Note, Panel, Progress, Segments, Select, Waiting, useLoaded } from "../parts.js";
+import { Button, CollectionPicker, Failure, Field, NoCodes, NoCollection, NoDocuments, Note, Panel, Progress, Segments, Select, Waiting, hasCodes, useLoaded } from "../parts.js";
 import { labelLegend, labelOf, labelSets, palette, purityOf, readPoints, scaleOf } from "../points.js";
 
 const TIME = ["time", "Time"];
@@ -190,7 +190,9 @@ export default function MapPage({ collections, collection, setParams }) {
       <${Failure} error=${error} />
       ${!collection && html`<${NoCollection} />`}
       ${!data && !error && html`<${Waiting} />`}
-      ${data && collection && (data.map
+      ${data && collection && (!hasCodes(collections, collection)
+        ? html`<${NoCodes} />`
+        : data.map
         ? html`<${Drawn} key=${data.done[0].id} collection=${collection} loaded=${data} onDone=${reload} />`
         : !data.documents ? html`<${NoDocuments} />`
         : html`<${Panel} title="No map yet" what="A job lays out the distinct codes in the plane, with similar codes close together. The service answers requests meanwhile. 100,000 codes take a minute or two.">

@@ -7,7 +7,7 @@ import { Button, Empty, Failure, Note, Panel, Progress, Table, Tag, Waiting, use
 const KINDS = {
   bulk: "Bulk write", evaluation: "Evaluation", reindex: "Reindexing", snapshot: "Snapshot",
   upload: "Upload of a snapshot", restore: "Restoring", verify: "Verification", compact: "Compaction",
-  map: "Map", duplicates: "Near-duplicates", retrain: "Retraining",
+  map: "Map", duplicates: "Near-duplicates", retrain: "Retraining", train: "Training",
 };
 const STATES = { done: "good", failed: "bad", running: "warn", queued: "", cancelled: "" };
 
@@ -77,7 +77,7 @@ function Collections({ listed, unwritable, link }) {
     { title: "Documents", number: true, show: (collection) => count(collection.documents) },
     { title: "Bits", number: true, show: (collection) => collection.n_bits },
     { title: "Distinct codes", number: true, show: (collection) => count(details[collection.name]?.distinct_codes) },
-    { title: "Encoder", show: (collection) => collection.encoder?.name ?? "none; documents bring codes" },
+    { title: "Encoder", show: (collection) => collection.encoder?.name ?? (collection.n_bits ? "none; documents bring codes" : "none; searched by words") },
     { title: "Ranking", show: (collection) => collection.ranking },
     { title: "Engine", show: (collection) => html`<span title=${details[collection.name]?.engine_reason}>${details[collection.name]?.engine ?? collection.engine_setting}</span>` },
     { title: "Generation", number: true, show: (collection) => count(collection.generation) },

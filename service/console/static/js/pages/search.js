@@ -4,11 +4,13 @@ import { pathOf, post } from "../api.js";
 import { count, plural } from "../format.js";
 import { FilterBuilder, fieldsOf, filterOf } from "../filter.js";
 import { Hits, QueryDetails, moves } from "../hits.js";
-import { Empty, Failure, Field, NoCollection, Note, Panel, Segments, Select, Waiting, useLoaded } from "../parts.js";
+import { Empty, Failure, Field, NoCollection, Note, Panel, Segments, Select, Waiting, hasCodes, useLoaded } from "../parts.js";
 import { Snippets } from "../snippets.js";
 
 const KINDS = [["text", "Text"], ["id", "Document"], ["code", "Code"], ["vector", "Vector"]];
 const KINDS_WITHOUT_ENCODER = KINDS.filter(([kind]) => kind === "id" || kind === "code");
+const KINDS_WITHOUT_CODES = KINDS.filter(([kind]) => kind === "text");
+const RANKINGS_WITHOUT_CODES = ["bm25"];
 const RESCORERS = [["", "nothing"], ["bm25", "words (bm25)"], ["logits", "real values (logits)"]];
 const PLACEHOLDERS = {
   text: "Words, a sentence, a page",
@@ -51,11 +53,13 @@ const fromAddress = ({ q, id, code }) => ({ kind: id ? "id" : code ? "code" : "t
 const clean = (body) => JSON.parse(JSON.stringify(body));
 
 function Side({ side, rankings, collections, onChange, label }) {
+  const ranksByCodes = hasCodes(collections, side.collection);
+  const choose = (collection) => onChange({ ...side, collection, ...(hasCodes(collections, collection) ? {} : { ranking: "", rescore: "" }) });
   return html`<div class="row" role="group" aria-label=${label}>
-    <${Field} label="Collection"><${Select} value=${side.collection} onChange=${(collection) => onChange({ ...side, collection })}
+    <${Field} label="Collection"><${Select} value=${side.collection} onChange=${choose}
       options=${collections.map((each) => [each.name, `${each.name} · ${count(each.documents)}`])} /><//>
-    <${Field} label="Ranking"><${Select} value=${side.ranking} options=${[["", "default of the collection"], ...rankings]} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>
-    <${Field} label="Rescore by"><${Select} value=${side.rescore} options=${RESCORERS} onChange=${(rescore) => onChange({ ...side, rescore })} /><//>
+    <${Field} label="Ranking"><${Select} value=${side.ranking} options=${[["", "default of the collection"], ...(ranksByCodes ? rankings : RANKINGS_WITHOUT_CODES)]} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>
+    ${ranksByCodes && html`<${Field} label="Rescore by"><${Select} value=${side.rescore} options=${RESCORERS} onChange=${(rescore) => onChange({ ...side, rescore })} /><//>`}
   </div>`;
 }
 
@@ -87,9 +91,14 @@ export default function SearchPage({ access, collections, collection, params, se
   const change = (changed) => setForm((before) => ({ ...before, ...changed }));
   const fields = useFields(left.collection);
 
-  const encoderOf = ({ collection: name }) => collections.find((each) => each.name === name)?.encoder;
-  const kinds = [left, right].every((side) => !side || encoderOf(side)) ? KINDS : KINDS_WITHOUT_ENCODER;
-  const kind = kinds.some(([name]) => name === form.kind) ? form.kind : "code";
+  const kindsOf = ({ collection: name }) => {
+    const found = collections.find((each) => each.name === name);
+    return !found || found.encoder ? KINDS : found.n_bits ? KINDS_WITHOUT_ENCODER : KINDS_WITHOUT_CODES;
+  };
+  const taken = [left, right].filter(Boolean).map(kindsOf);
+  const shared = KINDS.filter((each) => taken.every((some) => some.includes(each)));
+  const kinds = shared.length ? shared : taken[0];
+  const kind = kinds.some(([name]) => name === form.kind) ? form.kind : kinds.at(-1)[0];
 
   const latest = useRef(0);
   const search = async (request, from = left) => {
@@ -123,7 +132,7 @@ export default function SearchPage({ access, collections, collection, params, se
     const from = { ...left, collection };
     setForm(request);
     setLeft(from);
-    if (encoderOf(from) || linked.kind !== "text") search(request, from);
+    if (kindsOf(from).some(([name]) => name === linked.kind)) search(request, from);
   }, [collection, params.q, params.id, params.code]);
   if (!collections.length) return html`<div class="head"><h1>Search</h1></div><${NoCollection} />`;
   const begin = (request) => {
@@ -141,7 +150,8 @@ export default function SearchPage({ access, collections, collection, params, se
     begin(request);
     scrollTo({ top: 0 });
   };
-  const compare = (on) => setRight(on ? { ...left, ranking: left.ranking === "hamming" ? "hybrid" : "hamming" } : null);
+  const byCodes = hasCodes(collections, left.collection);
+  const compare = (on) => setRight(on ? { ...left, ranking: !byCodes ? "" : left.ranking === "hamming" ? "hybrid" : "hamming" } : null);
   const [first, second] = results?.answers ?? [];
   const name = (side) => `${side.collection}${side.ranking ? `, ${side.ranking}` : ""}${side.rescore ? ` rescored by ${side.rescore}` : ""}`;
   const isEmpty = (side) => collections.find((each) => each.name === side.collection)?.documents === 0;
@@ -170,9 +180,9 @@ export default function SearchPage({ access, collections, collection, params, se
       ${results && second && html`<${Note}>${moves(first, second)}<//>`}
       ${results &&
       html`<div class=${second ? "sides two" : "sides"}>
-        <${Answer} answer=${first} other=${second} title=${name(results.sides[0])} isEmpty=${isEmpty(results.sides[0])} onSimilar=${similar} />
+        <${Answer} answer=${first} other=${second} title=${name(results.sides[0])} isEmpty=${isEmpty(results.sides[0])} onSimilar=${byCodes && similar} />
         ${second
-          ? html`<${Answer} answer=${second} other=${first} title=${name(results.sides[1])} isEmpty=${isEmpty(results.sides[1])} onSimilar=${similar} />`
+          ? html`<${Answer} answer=${second} other=${first} title=${name(results.sides[1])} isEmpty=${isEmpty(results.sides[1])} onSimilar=${byCodes && similar} />`
           : html`<div class="stack"><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
       </div>`}
       ${results && second &&
