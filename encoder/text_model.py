@@ -115,7 +115,7 @@ class TextModel:
         tokenized = self.tokenize(texts, self.query_prompt)
         known = [max(0, one.n_known - self._known_in_prompt) for one in tokenized]
         terms = [QueryTerms(n, ()) for n in known]
-        return self.vectors([one.ids for one in tokenized], n_threads=1), terms
+        return self.vectors([one.ids for one in tokenized]), terms
 
     def tokenize(self, texts: Sequence[str], prompt: str = "") -> list[TokenizedText]:
         """Split `prompt` and each text into tokens, at most `max_tokens`.
@@ -143,11 +143,12 @@ class TextModel:
     def vectors(self, ids: Sequence[Sequence[int]], n_threads: int | None = None) -> Floats:
         """Return the vectors of texts whose tokens are `ids`, ``float32[N, dimension]``.
 
-        `n_threads` texts are read at the same time, by default as many as there are processors.
+        `n_threads` batches are read at the same time, by default as many as there are processors.
         """
         result = np.zeros((len(ids), self.dimension), dtype=np.float32)
-        batches = list(self._batches(ids))
-        n_threads = min(n_threads or os.cpu_count() or 1, len(batches))
+        n_threads = n_threads or _processors()
+        batches = list(self._batches(ids, n_threads))
+        n_threads = min(n_threads, len(batches))
         if n_threads <= 1:
             for rows in batches:
                 checkpoint()
@@ -164,10 +165,15 @@ class TextModel:
                     result[rows] = vectors.result()
         return result
 
-    def _batches(self, ids: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Yield the rows of texts of similar lengths; texts without tokens are left out."""
+    def _batches(self, ids: Sequence[Sequence[int]], n_threads: int) -> Iterator[list[int]]:
+        """Yield the rows of texts of similar lengths; texts without tokens are left out.
+
+        Each of the threads gets a batch if there are texts for it.
+        """
         batch: list[int] = []
-        most = 1 if self.precision == "int8" else _TEXTS_AT_ONCE
+        most = min(_TEXTS_AT_ONCE, -(-len(ids) // n_threads))
+        if self.precision == "int8":
+            most = 1
         for row in sorted((row for row in range(len(ids)) if ids[row]), key=lambda i: len(ids[i])):
             # Lengths ascend, so the batch is padded to that of this text.
             if batch and (len(batch) >= most or (len(batch) + 1) * len(ids[row]) > _TOKENS_AT_ONCE):
@@ -230,15 +236,9 @@ class TextModel:
 
     @functools.cached_property
     def _tokenizer(self) -> Any:
-        library = _library("tokenizers")
-        try:
-            tokenizer = library.Tokenizer.from_buffer(self.tokenizer)
-            tokenizer.no_padding()
-            tokenizer.enable_truncation(self.max_tokens)
-        except Exception as error:
-            raise ModelError(
-                f"tokenizers cannot read the tokenizer: {_first_line(error)}"
-            ) from error
+        tokenizer = _read_tokenizer(self.tokenizer)
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(self.max_tokens)
         return tokenizer
 
     @functools.cached_property
@@ -262,14 +262,36 @@ class TextModel:
         try:
             hidden = self._session.run([self._output], feeds)[0]
         except Exception as error:
-            message = f"the tokenizer has {counted(last + 1, 'token')}; the network does not read"
-            raise ModelError(f"{message} the last one: {_first_line(error)}") from error
+            found = f"the tokenizer has {counted(last + 1, 'token')}, and the network reads fewer"
+            raise ModelError(f"{found}; they are of different models") from error
         if hidden.ndim != 3 or hidden.shape[:2] != (1, 2) or hidden.dtype != np.float32:
             found = f"{hidden.dtype}{list(hidden.shape)} for 1 text of 2 tokens"
             raise ModelError(f"the network returns {found}; it must return float32[1, 2, E]")
         if not 1 <= self.dimension <= hidden.shape[2]:
             found = f"dimension is {self.dimension}"
             raise ModelError(f"{found}; the network's vectors have {hidden.shape[2]} numbers")
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def count_tokens(tokenizer: bytes) -> int:
+    """Return the number of tokens of a tokenizer.json.
+
+    Raises:
+        ModelError: if it cannot be read, or tokenizers is not installed.
+    """
+    return int(_read_tokenizer(tokenizer).get_vocab_size())
+
+
+def _read_tokenizer(contents: bytes) -> Any:
+    library = _library("tokenizers")
+    try:
+        return library.Tokenizer.from_buffer(contents)
+    except Exception as error:
+        raise ModelError(f"tokenizers cannot read the tokenizer: {_first_line(error)}") from error
 
 
 def _library(name: str) -> Any:

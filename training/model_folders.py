@@ -24,7 +24,14 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from hummingbit.encoder.text_model import MAX_TOKENS, ModelError, Pooling, TextModel
+from hummingbit.encoder.text_model import (
+    MAX_TOKENS,
+    ModelError,
+    Pooling,
+    TextModel,
+    count_tokens,
+)
+from hummingbit.foundation.errors import counted
 from hummingbit.foundation.extras import install_command
 from hummingbit.foundation.files import read_regular_file
 
@@ -45,6 +52,7 @@ _POOLINGS: Mapping[str, Pooling] = {
     "pooling_mode_lasttoken": "last",
 }
 _DEFAULT_MAX_TOKENS = 512
+_LEAST_USED = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +85,7 @@ def read_model(
     config = _read_json(folder / "config.json", needed=True)
     network, digest = _read_network(folder, config)
     pooling, normalizes, size = _read_pooling(folder, config)
+    tokenizer = _read_tokenizer(folder, config)
     prompts = _read_json(folder / "config_sentence_transformers.json").get("prompts") or {}
     if query_prompt is None:
         query_prompt = prompts.get("query", "")
@@ -85,7 +94,7 @@ def read_model(
     try:
         features = TextModel(
             model=network,
-            tokenizer=_read_tokenizer(folder),
+            tokenizer=tokenizer,
             dimension=size if dimension is None else dimension,
             pooling=pooling,
             max_tokens=max_tokens or _read_max_tokens(folder, config),
@@ -120,12 +129,24 @@ def _read_network(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, str]:
     raise ModelError(f"{folder}: has no weights; a model has {expected}")
 
 
-def _read_tokenizer(folder: Path) -> bytes:
+def _read_tokenizer(folder: Path, config: Mapping[str, Any]) -> bytes:
+    """Return the file of the tokenizer, which has about as many tokens as the network."""
     path = folder / "tokenizer.json"
     if not path.is_file():
         hint = "save the model's fast tokenizer there"
         raise ModelError(f"{folder}: has no tokenizer.json; {hint}")
-    return _read(path, _MAX_CONFIG_BYTES)
+    contents = _read(path, _MAX_CONFIG_BYTES)
+    n_rows = config.get("vocab_size")
+    if isinstance(n_rows, int):
+        try:
+            n_tokens = count_tokens(contents)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from error
+        # Networks have up to a few hundred rows that no token uses.
+        if not _LEAST_USED * n_rows <= n_tokens <= n_rows:
+            found = f"has {counted(n_tokens, 'token')}, and config.json {n_rows:,}"
+            raise ModelError(f"{path}: {found}; they are of different models")
+    return contents
 
 
 def _read_pooling(folder: Path, config: Mapping[str, Any]) -> tuple[Pooling, bool, int]:

@@ -97,7 +97,7 @@ class AsyncClient:
         keep_vectors: responses.KeepVectors | None = None,
         passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
         language: str | None = None,
-    ) -> responses.CollectionSummary:
+    ) -> responses.CreatedCollection:
         """See :meth:`hummingbit.Client.create_collection`."""
         body = without_none(
             encoder=None if isinstance(encoder, Unset) else encoder,

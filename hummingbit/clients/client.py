@@ -107,7 +107,7 @@ class Client:
         keep_vectors: responses.KeepVectors | None = None,
         passages: Mapping[str, int] | Literal["auto"] | bool | None = None,
         language: str | None = None,
-    ) -> responses.CollectionSummary:
+    ) -> responses.CreatedCollection:
         """Create a collection with an encoder, or for documents that bring codes of `n_bits`.
 
         If neither is given, it has the encoder that ships, if the service has

@@ -56,6 +56,12 @@ class CollectionSummary(TypedDict):
     generation: int
 
 
+class CreatedCollection(CollectionSummary):
+    """A collection, and why it has no encoder where it was to have the default one."""
+
+    warnings: NotRequired[list[str]]
+
+
 class CollectionDetail(CollectionSummary):
     """A collection, and statistics of its codes."""
 

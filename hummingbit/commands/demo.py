@@ -7,13 +7,14 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from hummingbit.commands.options import check_folder_above
+from hummingbit.commands.options import add_model, check_folder_above
+from hummingbit.commands.printed_figures import print_lines
 from hummingbit.commands.printing import timed_stage
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels, load_qrels
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import WORDS_AND_CLASSES, ClassCodeRecipe
+from hummingbit.encoder.recipes import WORDS_AND_CLASSES, ClassCodeRecipe, ModelRecipe
 from hummingbit.evaluation.baselines import (
     SOFT_CLASS_SCORES,
     ClassifierReference,
@@ -36,13 +37,12 @@ from hummingbit.index.rankings import ASYMMETRIC, BM25, HAMMING, HYBRID
 from hummingbit.index.records import Query
 from hummingbit.service.server import serve
 from hummingbit.service.settings import Settings
-from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.pipeline import Trained
-from hummingbit.training_methods import check_torch
+from hummingbit.training_methods import check_torch, train_by
 
 NAME = "docstrings"
-ENCODER = "docstrings64"
+ENCODER, MODEL_ENCODER = "docstrings64", "docstrings-model"
 RECIPE = ClassCodeRecipe(
     n_bits=64,
     label_fraction=0.1,
@@ -70,6 +70,7 @@ METHODS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
+    add_model(parser)
     parser.add_argument("--no-serve", action="store_true", help="stop after the figures")
     parser.add_argument(
         "--data-dir",
@@ -85,9 +86,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build the corpus, train, index, evaluate, and serve until interrupted."""
-    encoder_folder = args.data_dir / "encoders" / ENCODER
+    encoder_folder = args.data_dir / "encoders" / (ENCODER if args.model is None else MODEL_ENCODER)
     check_folder_above(encoder_folder, f"--data-dir {args.data_dir}")
-    check_torch(RECIPE)
+    recipe = _recipe(args)
+    check_torch(recipe)
     with timed_stage("reading the docstrings of the packages installed here"):
         documents = list(read_documents(f"{NAME}:train"))
         queries = list(read_documents(f"{NAME}:test"))
@@ -96,13 +98,14 @@ def run(args: argparse.Namespace) -> int:
         f"  {len(data):,} documents, {len(query_data):,} held out as queries,"
         f" {len(data.classes)} labels"
     )
-    with timed_stage(
-        f"training {RECIPE.n_bits}-bit codes with {RECIPE.label_fraction:.0%} of the labels"
-    ):
-        trained = train_class_codes(data, RECIPE, encoder_folder, overwrite=True)
+    of_labels = f"{recipe.label_fraction:.0%} of the labels"
+    learned = f"with {of_labels}" if args.model is None else f"of {args.model}"
+    with timed_stage(f"training {recipe.n_bits}-bit codes {learned}"):
+        trained = train_by(data, recipe, encoder_folder, overwrite=True)
+    _print_kind(args, trained)
     with DataFolder(args.data_dir, writable=True) as folder:
         with timed_stage("indexing"):
-            collection = create_collection(folder)
+            collection = create_collection(folder, encoder_folder.name)
             ingest(collection, documents)
         with timed_stage("evaluating"):
             topics = _find_topics(collection, queries, trained, data, query_data)
@@ -116,6 +119,28 @@ def run(args: argparse.Namespace) -> int:
     _print_curl(args.host, args.port)
     serve(Settings(data_dir=args.data_dir, host=args.host, port=args.port))
     return 0
+
+
+def _recipe(args: argparse.Namespace) -> ClassCodeRecipe | ModelRecipe:
+    """Return the recipe of codes of a language model if there is one, else of words and classes."""
+    if args.model is None:
+        return RECIPE
+    return ModelRecipe(
+        model=args.model,
+        model_name=args.model_name or "",
+        label_fraction=RECIPE.label_fraction,
+        validation_share=0.0,
+    )
+
+
+def _print_kind(args: argparse.Namespace, trained: Trained) -> None:
+    """Print what the codes are made of, and what would be better if it was there."""
+    if args.model is None:
+        print("  codes of the words of these documents; --model FOLDER would read them with a")
+        print("  language model, which answers more questions (docs/training.md)")
+        return
+    name = trained.encoder.metadata["model"]["name"]
+    print_lines(f"  codes of what {name} knows", *(f"  {note}" for note in trained.notes))
 
 
 def _find_topics(
@@ -140,12 +165,12 @@ def _find_topics(
     }
 
 
-def create_collection(folder: DataFolder) -> CollectionBackend:
+def create_collection(folder: DataFolder, encoder: str = ENCODER) -> CollectionBackend:
     """Create the demo's empty collection, in place of an earlier one."""
     # An earlier demo's collection may belong to an encoder that was replaced.
     with suppress(UnknownCollection):
         folder.drop_collection(NAME)
-    collection = folder.create_collection(NAME, encoder=ENCODER)
+    collection = folder.create_collection(NAME, encoder=encoder)
     collection.set_ranking(HYBRID)
     return collection
 

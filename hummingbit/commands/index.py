@@ -63,7 +63,7 @@ from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
-from hummingbit.index.catalog import encoder_by_dimensions
+from hummingbit.index.catalog import NO_ENCODER, encoder_by_dimensions
 from hummingbit.index.collection import Collection, pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
@@ -372,6 +372,8 @@ def run_build(args: argparse.Namespace) -> int:
             passages=args.passages or None,
             language=args.language,
         )
+        if args.encoder is None and args.bits is None and not collection.n_bits:
+            print(f"{name}: {NO_ENCODER}", file=sys.stderr)
         with filling(folder, collection, is_new=True):
             report = _ingest(args, collection)
             if not report.refused and not len(collection):

@@ -12,13 +12,20 @@ from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.catalog import AddAlias, RemoveAlias, check_name, encoder_by_dimensions
+from hummingbit.index.catalog import (
+    NO_ENCODER,
+    AddAlias,
+    RemoveAlias,
+    check_name,
+    encoder_by_dimensions,
+)
 from hummingbit.index.code_statistics import CodeProfile, profile_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.filtered import FilteredCollection
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.maps import code_table
+from hummingbit.index.search import with_warnings
 from hummingbit.service.http.bodies import in_turn
 from hummingbit.service.http.keys import ADMIN, FILTERED, READ, WRITE, Role
 from hummingbit.service.http.problems import (
@@ -65,6 +72,7 @@ from hummingbit.service.schemas.collections import (
     CollectionStats,
     CollectionSummary,
     CreateCollection,
+    CreatedCollection,
     IndexedFieldsInfo,
     IndexFields,
     Reindex,
@@ -127,19 +135,25 @@ def get_collection_stats(collection: CollectionOf, folder: Folder) -> Response:
     return render(CollectionStats.model_validate(stats))
 
 
+_DEFAULT_SETTINGS = CreateCollection.model_validate({})
+
+
 @router.put(
     "/collections/{name}",
-    response_model=CollectionSummary,
+    response_model=CreatedCollection,
     status_code=201,
     openapi_extra=ADMIN,
     dependencies=WRITING,
-    responses={200: {"model": CollectionSummary, "description": "An equal collection exists."}},
+    responses={200: {"model": CreatedCollection, "description": "An equal collection exists."}},
     summary="Create a collection",
 )
-def create_collection(name: str, body: CreateCollection, folder: Folder) -> Response:
+def create_collection(
+    name: str, folder: Folder, body: CreateCollection = _DEFAULT_SETTINGS
+) -> Response:
     """Create a collection with an encoder, for documents with codes of `n_bits`, or without codes.
 
-    With the encoder null, documents are searched by words alone.
+    With the encoder null, documents are searched by words alone. Without a body, the encoder is the
+    one that ships; where it is not installed, `warnings` says so, and words alone rank.
     """
     collection, is_new = folder.find_or_create_collection(
         name,
@@ -151,7 +165,11 @@ def create_collection(name: str, body: CreateCollection, folder: Folder) -> Resp
         passages=body.passages_settings,
         language=body.language,
     )
-    return render(_summary(collection), 201 if is_new else 200)
+    summary = _summary(collection)
+    by_default = body.encoder is None and body.code_length is None
+    warnings = [NO_ENCODER] if by_default and not collection.n_bits else []
+    created = CreatedCollection(**with_warnings(dict(summary), warnings))
+    return render(created, 201 if is_new else 200)
 
 
 @router.patch(

@@ -606,6 +606,9 @@ def retrain_collection(
     return accepted_response(submit("retrain", collection.name, spec))
 
 
+_DEFAULT_TRAINING = Train.model_validate({})
+
+
 @router.post(
     "/collections/{name}/train",
     response_model=JobInfo,
@@ -614,7 +617,7 @@ def retrain_collection(
     summary="Train an encoder on a collection",
 )
 def train_encoder(
-    name: str, body: Train, folder: Folder, limits: Limits, submit: SubmitOf
+    name: str, folder: Folder, limits: Limits, submit: SubmitOf, body: Train = _DEFAULT_TRAINING
 ) -> Response:
     """Train an encoder on the collection's texts or vectors, and its labels, as a job.
 

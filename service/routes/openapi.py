@@ -89,6 +89,7 @@ EXAMPLES: dict[str, Any] = {
         "actions": [{"add": {"alias": "docstrings", "collection": "docstrings-2"}}],
     },
     "Reindex": {"encoder": "docstrings64", "into": "docstrings-2", "alias": "docstrings"},
+    "Train": {"method": "ict", "settings": {"n_bits": 128}, "into": "books-2"},
     "Retrain": {"label_field": "label", "auto": False},
     "RestoreSnapshot": {"collection": "docstrings-restored"},
     "PutLabels": {"labels": [{"id": "numpy.linalg.eigh", "label": "numpy.linalg"}]},

@@ -209,6 +209,12 @@ class CollectionSummary(ResponseModel):
     generation: int
 
 
+class CreatedCollection(CollectionSummary):
+    """A collection; `warnings` says why it has no encoder where it was to have the default one."""
+
+    warnings: list[str] = Field(default_factory=list)
+
+
 class Collections(ResponseModel):
     """All collections."""
 

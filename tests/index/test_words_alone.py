@@ -191,6 +191,22 @@ def test_without_the_package_of_encoders_words_alone_rank(
         assert "words alone" in repr(notes)
 
 
+def test_what_is_missing_is_said_where_no_encoder_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(catalog, "shipped_encoder", lambda: None)
+    with running_service(tmp_path / "served") as client:
+        made = client.put("/v1/collections/notes")
+        assert made.status_code == 201, made.text
+        assert "pip install hummingbit-models" in made.json()["warnings"][0]
+        asked = client.put("/v1/collections/other", json={"encoder": None})
+        assert "warnings" not in asked.json()
+    (tmp_path / "notes.txt").write_text("\n".join(TEXTS))
+    command = ["index", "build", "notes", str(tmp_path / "notes.txt")]
+    assert main([*command, "--data-dir", str(tmp_path / "data")]) == 0
+    assert "pip install hummingbit-models" in capsys.readouterr().err
+
+
 def test_exports_and_snapshots_keep_it(tmp_path: Path) -> None:
     stream = io.BytesIO()
     with DataFolder(tmp_path / "one", writable=True) as folder:

@@ -536,10 +536,10 @@ def test_a_collection_by_words_alone_is_a_store(by_words: Collection | ServedCol
     store.delete(["pandas"])
     assert store.similarity_search("columns", k=1) == []
     with pytest.raises(
-        ValueError, match=r"max_marginal_relevance_search needs codes; .* words alone"
+        ValueError, match=r"max_marginal_relevance_search: needs codes; .* words alone"
     ):
         store.as_retriever(search_type="mmr").invoke("lines")
-    with pytest.raises(ValueError, match=r"embedding needs codes; .* words alone"):
+    with pytest.raises(ValueError, match=r"embedding: needs codes; .* words alone"):
         store.similarity_search_by_vector([0.5] * 12)
     with pytest.raises(ValueError, match="words alone"):
         store.similarity_search("lines", ranking="hybrid")

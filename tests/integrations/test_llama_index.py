@@ -456,7 +456,7 @@ async def test_an_index_is_built_over_words_alone(by_words: Any) -> None:
     store.add(make_nodes()[:4])
     index = VectorStoreIndex.from_vector_store(store, embed_model=MockEmbedding(embed_dim=2))
     found = index.as_retriever(similarity_top_k=2).retrieve("bonds")
-    assert [node.node_id for node in found] == ["n2"]
+    assert [node.node_id for node in found] == ["n2", "n3"]
     assert found[0].metadata["topic"] == "money"
     query = VectorStoreQuery(query_str="dogs", similarity_top_k=4, filters=one("topic", "pets"))
     assert sorted(store.query(query).ids or []) == ["n0", "n1"]

@@ -105,6 +105,12 @@ def with_a_larger_tokenizer(folder: Path) -> None:
     (folder / "tokenizer.json").write_text(tokenizer_json(["[PAD]", "[UNK]", "[CLS]", *words]))
 
 
+def of_a_smaller_vocabulary(folder: Path) -> None:
+    edit(folder, "config.json", vocab_size=80)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "apple"]
+    (folder / "tokenizer.json").write_text(tokenizer_json(words))
+
+
 def with_cut_weights(folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
@@ -123,7 +129,8 @@ def with_cut_weights(folder: Path) -> None:
         (pooled_by_maximum, "pools by pooling_mode_max_tokens"),
         (with_a_dense_module, "has a module Dense"),
         (with_a_path_that_leads_out, "names a file outside of the folder"),
-        (with_a_larger_tokenizer, "the tokenizer has 503 tokens; the network does not read"),
+        (with_a_larger_tokenizer, "the tokenizer has 503 tokens, and the network reads fewer"),
+        (of_a_smaller_vocabulary, "has 5 tokens, and config.json 80; they are of different"),
         (with_cut_weights, "model.safetensors"),
     ],
 )

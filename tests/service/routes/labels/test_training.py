@@ -63,7 +63,7 @@ def test_labels_choose_the_method_and_an_alias_moves(tmp_path: Path) -> None:
         fill(client, "notes-1")
         own.change_aliases([{"add": {"alias": "notes", "collection": "notes-1"}}])
         job = own.train("notes", label_field="kind")
-        result = own.wait_for(job)["result"]
+        result = own.wait_for(job)["result"] or {}
         assert (result["collection"], result["alias"], result["encoder"]) == (
             "notes-2",
             "notes",
