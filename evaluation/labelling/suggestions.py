@@ -22,7 +22,7 @@ from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import begin_stage, checkpoint, stepping_aside, unbroken
 from hummingbit.index.collection import Collection
 from hummingbit.index.encoding import batches
-from hummingbit.index.rankings import RANKINGS
+from hummingbit.index.rankings import BM25, RANKINGS
 from hummingbit.index.records import Query, StoredDocument, labels_of
 from hummingbit.index.store.annotations import agreed_labels
 
@@ -816,7 +816,7 @@ def suggestions_to_json(
 def pool_answers(
     collection: Collection, query: str, depth: int, method: str, judged_ids: Sequence[str] = ()
 ) -> tuple[list[PooledDocument], Mapping[str, int]]:
-    """Pool the first `depth` hits of each of :data:`POOLED_RANKINGS`.
+    """Pool the first `depth` hits of each of :data:`POOLED_RANKINGS`, or those by words alone.
 
     Documents with an id in `judged_ids` are left out. Returns the pool, and how many hits each
     ranking found.
@@ -827,11 +827,11 @@ def pool_answers(
     """
     _check_method(method, POOLING_METHODS)
     encoder = collection.encoder
-    if encoder is None or encoder.kind != "text":
+    if collection.n_bits and (encoder is None or encoder.kind != "text"):
         raise InputError("query", f"collection {collection.name!r} takes no texts")
     encoded = collection.encode_queries([Query(text=query)])
     rankings = {}
-    for ranking in POOLED_RANKINGS:
+    for ranking in POOLED_RANKINGS if collection.n_bits else (BM25,):
         results = collection.search(encoded, depth, ranking=ranking, with_cursor=False)
         rankings[ranking] = [hit.id for hit in results.hits[0]]
     excluded_ids = set(judged_ids)

@@ -285,7 +285,7 @@ def test_a_collection_by_words_alone_is_searched_by_words(browser: Browser, addr
         shown.open("judging?collection=by-words&mode=answers")
         page.get_by_role("searchbox", name="Query").fill(text)
         page.get_by_role("button", name="Pool the answers").click()
-        expect(page.get_by_text("note 3")).to_be_visible()
+        expect(page.get_by_role("button", name="Exact answer")).to_be_visible()
         shown.open("overview")
         expect(page.get_by_text("none; searched by words")).to_be_visible()
         shown.check()

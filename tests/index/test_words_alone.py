@@ -282,6 +282,11 @@ def test_a_service_has_it(tmp_path: Path) -> None:
         for path in ("", "/stats", "/codes", "/labels"):
             answer = client.get(f"/v1/collections/plain{path}")
             assert answer.status_code < 500, (path, answer.text)
+        pool = client.get("/v1/collections/plain/judgements/pool?query=number12").json()
+        assert pool["documents"][0]["id"] == "d12"
+        assert [*pool["documents"][0]["ranks"]] == ["bm25"]
+        suggested = client.get("/v1/collections/plain/labels/suggest?n=3")
+        assert suggested.status_code < 500, suggested.text
         job = client.post(
             "/v1/collections/plain/reindex", json={"encoder": "words", "into": "coded"}
         ).json()
