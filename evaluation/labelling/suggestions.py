@@ -194,10 +194,16 @@ def _read_documents(collection: Collection, rows: Sequence[int]) -> list[StoredD
 def vectorize_documents(
     documents: Sequence[StoredDocument], encoder: Encoder | None
 ) -> DocumentVectors:
-    """Return the vectors of `documents`, whose codes `encoder` made."""
+    """Return the vectors of `documents`, whose codes `encoder` made.
+
+    Without codes, they are those of the words, and each document has a bucket of its own.
+    """
     if not documents:
         empty = np.empty(0, dtype=np.int64)
         return DocumentVectors([], np.empty((0, 1), dtype=np.float32), empty)
+    if not documents[0].code:
+        words = _project(_weighted_words([document.text or "" for document in documents]))
+        return DocumentVectors(documents, unit_rows(words), np.arange(len(documents)))
     codes = codes_from_hex([document.code for document in documents], 4 * len(documents[0].code))
     _, buckets = np.unique(whole_codes(codes), return_inverse=True)
     features = _features(documents, encoder)
@@ -205,6 +211,14 @@ def vectorize_documents(
     if features is None:
         features = 2 * unpack_codes(codes).astype(np.float32) - 1
     return DocumentVectors(documents, unit_rows(features), buckets.reshape(-1))
+
+
+def _weighted_words(texts: Sequence[str]) -> Any:
+    """Return the frequencies of the words of each text, by their inverse document frequencies."""
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - takes a second
+
+    # Texts without any word have a row, too.
+    return TfidfVectorizer(sublinear_tf=True).fit_transform([*texts, "words"])[:-1]
 
 
 def text_vectors(rows: Any, others: Any = None) -> Floats:
