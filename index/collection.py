@@ -829,7 +829,7 @@ class Collection(IndexedCollection):
         self._write_lock = threading.Lock()
         self._statistics = StatisticsCache()
         self._columns = FieldColumns(store)
-        self._published_index = PublishedIndex(store, self._write_lock, engine)
+        self._published_index = PublishedIndex(store, self._write_lock, engine, self._columns)
         self._writer = Writer(store, self._write_lock, self._published_index)
         self.annotations = Annotations(store, self._write_lock, self._published_index)
         if store.writable:

@@ -28,6 +28,7 @@ from hummingbit.index.store.columns import EXACT, NO_INSTANT, Codes, Column, Sor
 MAX_FACETS = 16
 MAX_BUCKETS = 10_000
 DEFAULT_BUCKETS = 10
+MANY_TIES = 10_000
 CalendarInterval = Literal["minute", "hour", "day", "week", "month", "quarter", "year"]
 CALENDAR: Mapping[str, tuple[str, int, int]] = {
     "minute": ("m", 1, 0),
@@ -209,13 +210,21 @@ def _most_frequent(limit: int, column: Column, counts: Codes) -> list[dict[str, 
         above, at = codes[counts[codes] > least], codes[counts[codes] == least]
         wanted = limit - len(above)
         if len(at) > wanted:
-            in_order = sorted(at.tolist(), key=lambda code: sort_key(column.value(code)))
-            at = np.array(in_order[:wanted], dtype=np.int64)
+            at = _first_in_order(wanted, column, at)
         codes = np.concatenate([above, at])
     ordered = sorted(
         codes.tolist(), key=lambda code: (-int(counts[code]), sort_key(column.value(code)))
     )
     return [{"value": column.value(code), "count": int(counts[code])} for code in ordered]
+
+
+def _first_in_order(count: int, column: Column, codes: Codes) -> Codes:
+    """Return the first `count` of some ascending codes in the order of their values."""
+    if len(codes) > MANY_TIES:
+        # Later facets use the order of the column, too.
+        return codes[np.argsort(column.in_order[1][codes], kind="stable")[:count]]
+    in_order = sorted(codes.tolist(), key=lambda code: sort_key(column.value(code)))
+    return np.array(in_order[:count], dtype=np.int64)
 
 
 def _histogram(interval: float, column: Column, rows: Rows, codes: Codes) -> list[dict[str, Any]]:

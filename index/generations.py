@@ -46,6 +46,7 @@ from hummingbit.index.moments import CodeMoments
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import DeleteResult, UpsertResult
+from hummingbit.index.store.columns import FieldColumns
 from hummingbit.index.store.matching import MatchingRows
 from hummingbit.index.store.store import Changes, Matching, Store, document_checksums
 from hummingbit.index.word_file import SavedWords, Stamp
@@ -215,7 +216,9 @@ _log = logging.getLogger("hummingbit.index")
 class PublishedIndex:
     """The index of one store that searches see. Writers hold `write_lock`."""
 
-    def __init__(self, store: Store, write_lock: threading.Lock, engine: str) -> None:
+    def __init__(
+        self, store: Store, write_lock: threading.Lock, engine: str, columns: FieldColumns
+    ) -> None:
         """Publish nothing yet: the index is built when :meth:`current` is first called."""
         self.lock = threading.Lock()
         self._store = store
@@ -225,7 +228,7 @@ class PublishedIndex:
         self._next_expiry = math.inf
         # The thread that holds the lock for as long as it reads.
         self._reader: int | None = None
-        self._matching = MatchingRows(store)
+        self._matching = MatchingRows(store, columns)
         self._compaction = Compaction(self._finish_compaction)
         self.compactions = 0
         """How often the index was rebuilt in the background."""

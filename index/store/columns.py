@@ -11,9 +11,10 @@ import math
 import sqlite3
 import threading
 from bisect import bisect_left
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,19 @@ import scipy  # its modules are imported when they are used: scipy.sparse takes 
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.slices import about_to_build, about_to_wait, acquired
 from hummingbit.index.engines.protocol import Rows
-from hummingbit.index.filters import Scalar, instant_of
+from hummingbit.index.filters import (
+    And,
+    AnyOf,
+    Filter,
+    InRange,
+    Or,
+    Scalar,
+    fields_of,
+    instant_of,
+)
 from hummingbit.index.schema import last_row, number_in_meta
 from hummingbit.index.store.fields import changed_rows, values_between, values_of_rows
-from hummingbit.index.store.store import Store
+from hummingbit.index.store.store import Matching, Store
 
 MAX_BYTES = 256 << 20
 BYTES_OF_AN_ENTRY = 24
@@ -38,6 +48,9 @@ FEW_ENTRIES = 65_536
 # What a search that others may wait for reads, and sorts, at most.
 FEW_ROWS = 500
 MANY_ENTRIES = 200_000
+# A filter is not compared with more values than this, one by one.
+MOST_COMPARED = 10_000
+MOST_COUNTED = 1_000
 
 Codes = npt.NDArray[np.int64]
 SortKey = tuple[int, Any]
@@ -57,12 +70,17 @@ class Values:
         self._codes: dict[tuple[int, Any], int] = {}
         self._as_arrays = (np.empty(0), np.empty(0, dtype=np.int64))
 
-    def code_of(self, key: tuple[int, Any]) -> int:
-        """Return the code of a value as :mod:`.fields` represents it, a new one if necessary."""
-        code = self._codes.setdefault(key, len(self.keys))
-        if code == len(self.keys):
-            self.keys.append(key)
-        return code
+    def codes_of(self, keys: Iterable[tuple[int, Any]]) -> list[int]:
+        """Return the codes of values as :mod:`.fields` represents them, new ones if necessary."""
+        codes, known = self._codes, self.keys
+        found: list[int] = []
+        for key in keys:
+            code = codes.get(key)
+            if code is None:
+                code = codes[key] = len(known)
+                known.append(key)
+            found.append(code)
+        return found
 
     def value(self, code: int) -> Scalar:
         """Return the value of a code."""
@@ -80,14 +98,17 @@ class Values:
         if len(numbers) < n_values:
             first = len(numbers)
             more = self.keys[first:n_values]
-            are_numbers = [value if kind in {0, 1} else math.nan for kind, value in more]
-            times = [
-                instant_of(self.value(code)) if kind == 2 else None
-                for code, (kind, _) in enumerate(more, first)
+            kinds = np.array([kind for kind, _ in more])
+            are_numbers, are_instants = np.full(len(more), math.nan), np.full(len(more), NO_INSTANT)
+            are_numbers[(kinds == 0) | (kinds == 1)] = [
+                value for kind, value in more if 0 <= kind < 2
             ]
-            are_instants = [NO_INSTANT if time is None else time for time in times]
-            numbers = np.concatenate([numbers, np.array(are_numbers, dtype=np.float64)])
-            instants = np.concatenate([instants, np.array(are_instants, dtype=np.int64)])
+            for place in np.flatnonzero(kinds == 2).tolist():
+                time = instant_of(self.value(first + place))
+                if time is not None:
+                    are_instants[place] = time
+            numbers = np.concatenate([numbers, are_numbers])
+            instants = np.concatenate([instants, are_instants])
             self._as_arrays = numbers, instants
         return numbers[:n_values], instants[:n_values]
 
@@ -138,19 +159,42 @@ class Column:
     def in_order(self) -> tuple[Codes, Codes]:
         """A code of each distinct sort key, ascending, and the position of each code among them."""
         numbers, instants = self.values.as_arrays(self.n_values)
-        if self.n_values and not np.isnan(numbers).any() and self.has_exact_numbers:
-            _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
-            return first, places
-        if self.n_values and (instants != NO_INSTANT).all():
-            _, first, places = np.unique(instants, return_index=True, return_inverse=True)
-            if len(first) == self.n_values:  # equal ones are in the order of their texts
-                return first, places
-        keys = [sort_key(self.value(code)) for code in range(self.n_values)]
-        code_of = dict(zip(keys, range(self.n_values), strict=True))
-        order = sorted(code_of)
-        place_of = {key: place for place, key in enumerate(order)}
-        codes = np.array([code_of[key] for key in order], dtype=np.int64)
-        return codes, np.array([place_of[key] for key in keys], dtype=np.int64)
+        is_number, is_instant = ~np.isnan(numbers), instants != NO_INSTANT
+        others = np.flatnonzero(~is_number & ~is_instant).tolist()
+        is_boolean = {code: isinstance(self.value(code), bool) for code in others}
+        parts = [
+            self._sorted([code for code in others if is_boolean[code]]),
+            self._sorted(np.flatnonzero(is_number), numbers if self.has_exact_numbers else None),
+            self._sorted(np.flatnonzero(is_instant), instants),
+            self._sorted([code for code in others if not is_boolean[code]]),
+        ]
+        places, n_before = np.zeros(self.n_values, dtype=np.int64), 0
+        for codes, first, some in parts:
+            places[codes] = n_before + some
+            n_before += len(first)
+        return np.concatenate([first for _, first, _ in parts]), places
+
+    def _sorted(
+        self, codes: Sequence[int] | Codes, keys: npt.NDArray[Any] | None = None
+    ) -> tuple[Codes, Codes, Codes]:
+        """Return some codes, one of each distinct sort key, and the position of each among them.
+
+        `keys` of all codes are in the order of sort keys, if these are different.
+        """
+        of = np.asarray(codes, dtype=np.int64)
+        if keys is not None:
+            _, first, places = np.unique(keys[of], return_index=True, return_inverse=True)
+            # Equal instants are in the order of their texts.
+            if keys.dtype == np.float64 or len(first) == len(of):
+                return of, of[first], places
+        pairs = sorted((self._sort_key(code), code) for code in of.tolist())
+        sort_keys = [key for key, _ in pairs]
+        is_first = [
+            place == 0 or key != sort_keys[place - 1] for place, key in enumerate(sort_keys)
+        ]
+        in_order = np.array([code for _, code in pairs], dtype=np.int64)
+        firsts = np.array(is_first, dtype=np.bool_)
+        return in_order, in_order[firsts], np.cumsum(firsts) - 1
 
     @cached_property
     def postings(self) -> tuple[Rows, Codes]:
@@ -270,6 +314,8 @@ class FieldColumns:
         self._store = store
         self._lock = threading.Lock()
         self._columns: OrderedDict[str, Column] = OrderedDict()
+        self._filtered: Counter[str] = Counter()
+        """How many filters had a field whose column was not cached."""
 
     def knows(self, field: str) -> bool:
         """Tell whether the column of a field is cached, so that most of it need not be read."""
@@ -298,6 +344,30 @@ class FieldColumns:
                 self._columns.popitem(last=False)
             return column
 
+    def matching(self, filter_: Filter) -> Matching | None:
+        """Return the rows of now that match a filter, or None if the payloads should be read.
+
+        The first filter on a field reads the payloads, which takes less time than the column. The
+        second finds that the field is filtered by again, so the column is read.
+        """
+        fields = fields_of(filter_)
+        if not fields or not _compares_values(filter_):
+            return None
+        if len(self._filtered) > MOST_COUNTED:
+            self._filtered.clear()
+        for field in fields:
+            if not self.knows(field):
+                self._filtered[field] += 1
+                if self._filtered[field] != 2:
+                    return None
+        columns = {field: self.find(field, -1) for field in fields}
+        first, *others = columns.values()
+        if any(one.generation != first.generation for one in others):
+            return None
+        if any(one.n_values > MOST_COMPARED for one in columns.values()):
+            return None
+        return Matching(first.generation, first.last_row, _matching_rows(filter_, columns))
+
     def _size(self) -> int:
         return sum(column.nbytes for column in self._columns.values())
 
@@ -314,6 +384,25 @@ class FieldColumns:
         if last - cached.last_row + len(changed) > FEW_ROWS:
             about_to_build()
         return _extended(connection, field, cached, changed, last, now)
+
+
+def _compares_values(filter_: Filter) -> bool:
+    """Tell whether the values of fields alone decide a filter, each for itself."""
+    if isinstance(filter_, And | Or):
+        return all(map(_compares_values, filter_.parts))
+    return isinstance(filter_, AnyOf | InRange)
+
+
+def _matching_rows(filter_: Filter, columns: Mapping[str, Column]) -> Rows:
+    """Return the rows with values that match a filter, ascending."""
+    if isinstance(filter_, And | Or):
+        join = np.intersect1d if isinstance(filter_, And) else np.union1d
+        return reduce(join, (_matching_rows(part, columns) for part in filter_.parts))
+    (field,) = fields_of(filter_)
+    column = columns[field]
+    values = map(column.value, range(column.n_values))
+    matching = np.array([filter_.matches({field: value}) for value in values], dtype=np.bool_)
+    return sorted_distinct(column.rows[matching[column.codes]])
 
 
 def _read(connection: sqlite3.Connection, field: str, now: int) -> Column:
@@ -333,7 +422,9 @@ def _extended(  # noqa: PLR0917 - what the column was and what it becomes
         is_changed = np.zeros(before.last_row + 1, dtype=np.bool_)
         is_changed[changed] = True
         is_changed = is_changed[rows]
-        new_rows, new_codes = _entries(*values_of_rows(connection, field, changed), values)
+        some = [_entries(*one, values) for one in values_of_rows(connection, field, changed)]
+        new_rows = np.concatenate([one[0] for one in some])
+        new_codes = np.concatenate([one[1] for one in some])
         are_same = np.array_equal(rows[is_changed], new_rows)
         if not are_same or not np.array_equal(codes[is_changed], new_codes):
             rows = np.concatenate([rows[~is_changed], new_rows])
@@ -358,7 +449,7 @@ def _entries(
     rows: Rows, local_codes: Codes, keys: list[tuple[int, Any]], values: Values
 ) -> tuple[Rows, Codes]:
     """Return entries with the codes of the column, each value of a row once."""
-    table = np.array([values.code_of(key) for key in keys], dtype=np.int64)
+    table = np.array(values.codes_of(keys), dtype=np.int64)
     codes = table[local_codes] if len(keys) else local_codes
     if len(rows) > 1 and (rows[1:] == rows[:-1]).any():
         order = np.lexsort((codes, rows))

@@ -10,11 +10,12 @@ import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.engines.protocol import Rows
@@ -331,6 +332,7 @@ _FALSE, _TRUE, _NOTHING = object(), object(), object()
 _TRUTHS = {False: _FALSE, True: _TRUE}
 _FIXED: dict[Any, int] = {None: ABSENT, _NOTHING: NO_SCALAR, _FALSE: FALSE, _TRUE: TRUE}
 _PLAIN = frozenset({str, int, float, type(None)})
+_NUMBERS_AND_STRINGS = frozenset({str, int, float})
 # Up to so many ranges are compared with each code; for more, a table is looked up.
 MAX_COMPARED = 4
 # The bytes of an entry while it is packed, without a string.
@@ -565,6 +567,10 @@ def _entries(offsets: Sequence[int], values: Sequence[Any]) -> tuple[list[Any], 
         if type(value) in _PLAIN:
             entry_values.append(value)
             entry_offsets.append(offset)
+            continue
+        if type(value) is list and value and _NUMBERS_AND_STRINGS.issuperset(map(type, value)):
+            entry_values += value
+            entry_offsets += [offset] * len(value)
             continue
         scalars = [_TRUTHS[one] if isinstance(one, bool) else one for one in scalars_of(value)]
         entry_values += scalars or [_NOTHING]
@@ -905,33 +911,110 @@ def values_between(
             ((_, packed, mark),) = runs
             block = _parse_run(field, packed, mark)
         except ValueError:
-            query = "SELECT row, payload FROM documents WHERE row > ? AND row <= ? ORDER BY row"
-            yield _entries_of(field, connection.execute(query, (start, end)))
+            yield _entries_of(*_values_between(connection, field, start, end))
             continue
-        offsets = np.arange(len(block.codes)) if block.offsets is None else block.offsets
-        rows = first + offsets.astype(np.int64)
-        kept = (rows > start) & (rows <= end) & (block.codes > NO_SCALAR)
-        yield rows[kept], block.codes[kept].astype(np.int64) - FALSE, [*_TRUTH_KEYS, *block.keys()]
+        entries = _entries_of_block(block, first)
+        yield _selected(entries, (entries[0] > start) & (entries[0] <= end))
 
 
-def values_of_rows(connection: sqlite3.Connection, field: str, rows: Rows) -> Entries:
-    """Return the values of a field in ascending `rows`, according to the payloads."""
-    query = "SELECT row, payload FROM documents WHERE row IN "
-    return _entries_of(field, sorted(in_chunks(connection, query, rows.tolist())))
+def values_of_rows(connection: sqlite3.Connection, field: str, rows: Rows) -> Iterator[Entries]:
+    """Yield the values of a field in ascending `rows`, a run at a time."""
+    covered = indexed_fields(connection).get(field, 0)
+    firsts = (rows - 1) // RUN_ROWS * RUN_ROWS + 1
+    starts = np.append(np.flatnonzero(np.diff(firsts, prepend=0)), len(rows)).tolist()
+    for start, end in pairwise(starts):
+        checkpoint()
+        some, first = rows[start:end], int(firsts[start])
+        if len(some) < ROWS_OF_PAYLOADS:
+            query = "SELECT row, payload FROM documents WHERE row IN "
+            yield _entries_of(*_read_values(field, in_chunks(connection, query, some.tolist())))
+            continue
+        last = int(some[-1])
+        runs = _read_run(connection, first, [field]) if last <= covered else []
+        try:
+            ((_, packed, mark),) = runs
+            entries = _entries_of_block(_parse_run(field, packed, mark), first)
+        except ValueError:
+            entries = _entries_of(*_values_between(connection, field, first - 1, last))
+        yield _selected(entries, np.isin(entries[0], some))
+
+
+def _selected(entries: Entries, kept: Mask) -> Entries:
+    return entries[0][kept], entries[1][kept], entries[2]
 
 
 _TRUTH_KEYS: _Keys = [(-1, 0), (-1, 1)]
+ROWS_OF_PAYLOADS = 64
+"""From so many rows on, reading all values of their run is faster."""
+ROWS_OF_A_VALUE = 512
+"""The rows whose values are read as one string."""
 
 
-def _entries_of(field: str, payloads: Iterable[tuple[int, str]]) -> Entries:
+def _entries_of_block(block: FieldBlock, first: int) -> Entries:
+    """Return the values of a run that begins with the row `first`."""
+    offsets = np.arange(len(block.codes)) if block.offsets is None else block.offsets
+    entries = first + offsets.astype(np.int64), block.codes.astype(np.int64) - FALSE
+    return _selected((*entries, [*_TRUTH_KEYS, *block.keys()]), block.codes > NO_SCALAR)
+
+
+def _values_between(
+    connection: sqlite3.Connection, field: str, after: int, up_to: int
+) -> tuple[list[int], list[Any]]:
+    """Return the rows after `after` and up to `up_to`, and the value of a field in each."""
     rows: list[int] = []
     values: list[Any] = []
-    for row, payload in payloads:
-        rows.append(row)
-        values.append(packable(read_field(read_payload(payload), field)))
-    entry_values, entry_rows = _entries(rows, values)
-    order, code_of = _number_values(entry_values)
-    codes = np.array([code_of[value] for value in entry_values], dtype=np.int64)
+    is_plain = field.isprintable() and not {".", '"', "\\"} & {*field}
+    for start in range(after, up_to, ROWS_OF_A_VALUE):
+        limits = start, min(start + ROWS_OF_A_VALUE, up_to)
+        some = _extracted(connection, field, *limits) if is_plain else None
+        if some is None:
+            query = "SELECT row, payload FROM documents WHERE row > ? AND row <= ?"
+            some = _read_values(field, connection.execute(query, limits))
+        rows += some[0]
+        values += some[1]
+    return rows, values
+
+
+def _extracted(
+    connection: sqlite3.Connection, field: str, after: int, up_to: int
+) -> tuple[list[int], list[Any]] | None:
+    """Return what :func:`_values_between` does, extracted by SQLite, or None if it cannot.
+
+    It parses a payload in half of the time in which Python makes its objects.
+    """
+    condition = "FROM documents WHERE row > ? AND row <= ?"
+    value = "group_concat(coalesce(payload -> ?, 'null'))"
+    query = f"SELECT group_concat(row), {value} {condition}"
+    try:
+        found = connection.execute(query, (f'$."{field}"', after, up_to)).fetchone()
+        rows, values = orjson.loads(f"[{found[0] or ''}]"), orjson.loads(f"[{found[1] or ''}]")
+    except (sqlite3.OperationalError, orjson.JSONDecodeError):
+        # An earlier version of SQLite, or a number beyond the range of a float.
+        return None
+    # Without escapes, no string is longer than what is between two quotes.
+    has_long = len(found[1] or "") > MAX_STRING_LENGTH and (
+        "\\" in found[1] or max(map(len, found[1].split('"'))) > MAX_STRING_LENGTH
+    )
+    return rows, [*map(packable, values)] if has_long else values
+
+
+def _read_values(field: str, payloads: Iterable[tuple[int, str]]) -> tuple[list[int], list[Any]]:
+    """Return the rows of some payloads, ascending, and the value of a field in each."""
+    pairs = sorted(payloads)
+    values = [packable(read_field(read_payload(payload), field)) for _, payload in pairs]
+    return [row for row, _ in pairs], values
+
+
+def _entries_of(rows: list[int], values: list[Any]) -> Entries:
+    """Return the entries of some ascending rows, each with a value of a field."""
+    entry_values: Sequence[Any] = values
+    entry_rows = rows
+    if not _PLAIN.issuperset(map(type, values)):
+        entry_values, entry_rows = _entries(rows, values)
+    distinct = [value for value in dict.fromkeys(entry_values) if value not in _FIXED]
+    order = [*map(_key, distinct)]
+    code_of = {**_FIXED, **dict(zip(distinct, count(FIRST_NUMBER), strict=False))}
+    codes = np.array([*map(code_of.__getitem__, entry_values)], dtype=np.int64)
     kept = codes > NO_SCALAR
     all_rows = np.array(entry_rows, dtype=np.int64)
     return all_rows[kept], codes[kept] - FALSE, [*_TRUTH_KEYS, *order]

@@ -22,6 +22,7 @@ import numpy as np
 from hummingbit.foundation.slices import checkpoint, stepping_aside
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.filters import Filter, filter_to_json
+from hummingbit.index.store.columns import FieldColumns
 from hummingbit.index.store.store import ROWS_OF_A_SLICE, Matching, Store
 
 MAX_BYTES = 128 << 20
@@ -35,8 +36,10 @@ POLL_SECONDS = 0.02
 class MatchingRows:
     """The lists of the most recent filters, limited by :data:`MAX_BYTES`."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, columns: FieldColumns | None = None) -> None:
+        """Find rows by the indexes of fields, by their cached `columns`, or by the payloads."""
         self._store = store
+        self._columns = columns
         self._pass = _SharedPass(store)
         self._lock = threading.Lock()
         self._lists: OrderedDict[str, Matching] = OrderedDict()
@@ -66,11 +69,13 @@ class MatchingRows:
         if alone and cached is not None and cached.generation > generation:
             # It is no use for an earlier one: rows that were deleted in between may be missing.
             return cached
-        if cached is None:
-            alone = alone or self._store.is_covered(filter_)
-            matching = self._store.matching(filter_) if alone else self._pass.find(key, filter_)
-        else:
+        if cached is not None:
             matching = self._store.rematch(filter_, cached)
+        elif alone or self._store.is_covered(filter_):
+            matching = self._store.matching(filter_)
+        else:
+            by_columns = None if self._columns is None else self._columns.matching(filter_)
+            matching = by_columns or self._pass.find(key, filter_)
         self._cache(key, matching)
         return matching
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
 from hummingbit.index.store.store import Store
+from tests.support.oracles.filters import passes
 
 WORDS = ["moon", "tide", "sea", "wind", "bird", "sand", "ship", "rope"]
 TIMES = ["2024-05-01", "2024-04-30T23:30:00-02:00", "2024-05-02T00:00:00Z", "2023-12-31T23:59:59Z"]
@@ -327,3 +330,76 @@ def test_groups_follow_payload_updates_of_their_own_field_and_of_others(
     rng = random.Random(1)  # noqa: S311 - documents
     collection.upsert([made(number, rng) for number in range(400, 420)])
     assert groups() == expected()
+
+
+KEYS = ["a", "a b", "é", 'q"x', "b\\c", "n\n", "$", "[0]"]
+SCALARS = st.one_of(
+    st.booleans(),
+    st.integers(-(2**53), 2**53),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["", "null", "a,b", 'say "x"', "\x00", "\u2028", "ü", "1", "true"]),
+)
+VALUES = st.one_of(st.none(), SCALARS, st.lists(SCALARS, max_size=3), st.just({"a": 1}))
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4), max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_values_of_any_field_are_those_of_the_payloads(payloads: list[dict[str, Any]]) -> None:
+    with TemporaryDirectory() as folder:
+        collection = opened(Path(folder) / "store.sqlite")
+        collection.upsert(
+            Document(id=str(n), code="0000", payload=one) for n, one in enumerate(payloads)
+        )
+        for key in KEYS:
+            expected: Counter[tuple[bool, Any]] = Counter()
+            for one in payloads:
+                value = one.get(key)
+                held = value if isinstance(value, list) else [value]
+                scalars = [x for x in held if x is not None and not isinstance(x, dict)]
+                expected.update({(isinstance(x, bool), x) for x in scalars})
+            (counted,) = collection.facets(parse_facets({"field": key, "limit": 1000})).facets
+            found = {
+                (isinstance(one["value"], bool), one["value"]): one["count"]
+                for one in counted.buckets
+            }
+            assert found == dict(expected)
+        collection.close()
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None)
+def test_filters_on_fields_without_an_index_follow_updates(data: st.DataObject) -> None:
+    scalars = st.sampled_from([0, 1, 1.0, 2.5, True, False, "a", "b", "2024-05-01", "2024-05-02"])
+    values = st.one_of(scalars, st.lists(scalars, max_size=2), st.none())
+    conditions = st.one_of(
+        st.builds(lambda x: {"field": "a", "eq": x}, scalars),
+        st.builds(lambda x: {"field": "a", "in": x}, st.lists(scalars, min_size=1, max_size=3)),
+        st.sampled_from(
+            [
+                {"field": "a", "gte": 1},
+                {"field": "a", "lt": "b"},
+                {"field": "a", "gt": "2024-05-01T12:00:00Z"},
+            ]
+        ),
+        st.just({"or": [{"field": "a", "eq": 1}, {"field": "b", "eq": 2}]}),
+        st.just({"and": [{"field": "a", "gt": 0}, {"field": "b", "lte": 2}]}),
+        st.just({"not": {"field": "a", "eq": 1}}),
+    )
+    with TemporaryDirectory() as folder:
+        collection = opened(Path(folder) / "store.sqlite")
+        payloads = {
+            str(n): {"a": data.draw(values), "b": n % 4}
+            for n in range(data.draw(st.integers(1, 9)))
+        }
+        collection.upsert(Document(id=i, code="0000", payload=one) for i, one in payloads.items())
+        for _ in range(data.draw(st.integers(1, 6))):
+            record, marked = data.draw(conditions), data.draw(values)
+            filter_ = parse_filter(record)
+            expected = {i for i, one in payloads.items() if passes(one, record)}
+            (hits,) = collection.search([Query(code="0000")], 100, filter=filter_).hits
+            assert {hit.id for hit in hits} == expected
+            update = PayloadUpdate(filter=filter_, set={"a": marked})
+            assert collection.update_payloads([update]).matched == len(expected)
+            for i in expected:
+                payloads[i] = {**payloads[i], "a": marked}
+        collection.close()
