@@ -251,7 +251,8 @@ class Layout:
         own_payload = rest.pop("payload", None)
         if self.payload_fields is not None:
             rest = {name: raw[name] for name in self.payload_fields if name in raw}
-        payload = {name: value for name, value in rest.items() if value is not None}
+        # Only JSON has nulls: rows of tables lack the field. A filter tells null and missing apart.
+        payload = rest
         if own_payload is not None and not isinstance(own_payload, Mapping):
             record["payload"] = own_payload  # parse_document refuses it
         elif payload or own_payload:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
+from http import HTTPStatus
 from io import TextIOWrapper
 from pathlib import Path
 from shlex import quote
@@ -272,8 +273,12 @@ def _explain(error: Exception) -> str | None:
     from hummingbit.foundation.errors import HummingbitError  # noqa: PLC0415
 
     if isinstance(error, ServiceError):
-        hint = "; start it with hummingbit serve, or name another with --url"
-        return f"{error}{hint if 'Connection refused' in str(error) else ''}"
+        hint = ""
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            hint = "; commands read the key from the environment variable HUMMINGBIT_KEY"
+        elif "Connection refused" in str(error):
+            hint = "; start it with hummingbit serve, or name another with --url"
+        return f"{error}{hint}"
     if isinstance(error, HummingbitError):
         return f"{error}{_hint(error)}"
     if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "geoopt", "pyriemann"}:

@@ -134,8 +134,9 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Parameters
     ----------
-    n_bits : int, default=64
-        The number of bits in a code, a multiple of 8.
+    n_bits : int, optional
+        The number of bits in a code, a multiple of 8. By default it is that of the method: 128 for
+        codes of a language model, and 64 for all others.
     method : str, default="auto"
         One of the methods of ``hummingbit train``. If the labels have two classes or more, "auto"
         chooses class-codes, or ssb-vae if `settings` has one that class-codes does not know, or
@@ -190,7 +191,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def __init__(
         self,
-        n_bits: int = DEFAULT_BITS,
+        n_bits: int | None = None,
         *,
         method: str = "auto",
         epochs: int | None = None,
@@ -381,7 +382,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _default_method(self, data: TrainingData, settings: Mapping[str, Any]) -> str:
         if self.model is not None:
             return MODEL
-        method = default_method(data, self.n_bits)
+        method = default_method(data, self.n_bits or DEFAULT_BITS)
         known = _names(ClassCodeRecipe) | former_names(ClassCodeRecipe).keys()
         if method == CLASS_CODES and not settings.keys() <= known:
             return "ssb-vae"

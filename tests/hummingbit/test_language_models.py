@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from hummingbit import SemanticHasher, load_encoder
 from hummingbit.cli import main
+from hummingbit.encoder.recipes import DEFAULT_BITS, MODEL_BITS
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import Query
 from hummingbit.index.search import Hybrid
@@ -154,3 +155,9 @@ def test_a_public_model_finds_what_has_no_word_in_common(tmp_path: Path) -> None
     bits = np.where(np.unpackbits(hasher.transform(documents[:8]), axis=1) > 0, 1.0, -1.0)
     found = (hasher.query_weights(asked) @ bits.T).argmax(axis=1)
     assert found.tolist() == [2, 5, 4, 3]
+
+
+def test_the_estimator_has_the_bits_of_the_method(model: Path) -> None:
+    assert SemanticHasher(method="lsh").fit(texts(20)).encoder_.n_bits == DEFAULT_BITS
+    with pytest.raises(ValueError, match=str(MODEL_BITS)):  # the model has fewer numbers
+        SemanticHasher(model=model).fit(texts(60))

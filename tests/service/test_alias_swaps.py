@@ -18,7 +18,9 @@ from tests.support.service import client_of, serving_process
 
 QUIET = ("--no-access-log", "--log-level", "warning")
 ALIAS = "/v1/collections/books"
-DOCUMENTS = [{"id": f"d{i}", "code": f"{i:04x}", "payload": {"at": i}} for i in range(200)]
+DOCUMENTS = [
+    {"id": f"d{i}", "code": f"{i:04x}", "payload": {"at": i, "third": i // 3}} for i in range(200)
+]
 READS: list[tuple[str, str, Any]] = [
     ("POST", f"{ALIAS}/search", {"code": "00ff", "limit": 5}),
     ("POST", f"{ALIAS}/search", {"code": "00ff", "limit": 5, "with_payload": True}),
@@ -26,6 +28,11 @@ READS: list[tuple[str, str, Any]] = [
     ("POST", f"{ALIAS}/search/batch", {"searches": [{"code": "00ff"}] * 5}),
     ("POST", f"{ALIAS}/documents:scroll", {"limit": 50}),
     ("POST", f"{ALIAS}/documents:get", {"ids": ["d3", "d7"]}),
+    ("POST", f"{ALIAS}/search", {"code": "00ff", "group_by": "third", "group_size": 2}),
+    ("POST", f"{ALIAS}/search", {"code": "00ff", "facets": [{"field": "third"}]}),
+    ("POST", f"{ALIAS}/recommend", {"positive": ["d3"], "negative": ["d7"]}),
+    ("POST", f"{ALIAS}/facets", {"facets": [{"field": "third"}, {"field": "at", "interval": 50}]}),
+    ("POST", f"{ALIAS}/documents:scroll", {"limit": 50, "sort": [{"field": "at"}]}),
     ("POST", f"{ALIAS}/documents:count", {}),
     ("GET", f"{ALIAS}/documents/d3", None),
     ("GET", f"{ALIAS}/stats", None),
@@ -38,6 +45,13 @@ READS: list[tuple[str, str, Any]] = [
 ]
 WRITES: list[tuple[str, str, Any]] = [
     ("PUT", f"{ALIAS}/documents", {"documents": [{"id": "w", "code": "abcd"}]}),
+    (
+        "POST",
+        f"{ALIAS}/documents:payload",
+        {"updates": [{"filter": {"field": "at", "lt": 50}, "merge": {"seen": True}}]},
+    ),
+    ("PUT", f"{ALIAS}/documents", {"documents": [{"id": "v", "code": "abcd"}]}),
+    ("POST", f"{ALIAS}/documents:delete", {"ids": ["v", "w"]}),
     ("PUT", f"{ALIAS}/labels", {"labels": [{"id": "d3", "label": "one"}]}),
 ]
 
