@@ -209,13 +209,18 @@ def parse_code(value: object) -> str:
 
     ``{"ubinary": [0, 255]}`` has the bytes of a code, and ``{"binary": [-128, 127]}`` the same less
     128. Sentence-transformers, Cohere and Voyage write codes in these two formats.
-    ``{"base64": "AP8="}`` has the bytes in base64 (RFC 4648, section 4).
+    ``{"base64": "AP8="}`` has the bytes in base64 (RFC 4648, section 4). In Python, a code may also
+    be bytes or an array of them, of uint8, or of int8 as ``binary``.
 
     Raises:
         DocumentError: if it is none of these.
     """
     if isinstance(value, str):
         return value
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype in (np.uint8, np.int8):
+        value = {"ubinary" if value.dtype == np.uint8 else "binary": value}
     if not isinstance(value, Mapping) or len(value) != 1 or not value.keys() <= CODE_FORMATS:
         rule = "it must be hexadecimal digits, or an object with bytes as ubinary, binary or base64"
         raise DocumentError("code", f"is {abbreviate(value)}; {rule}")

@@ -38,7 +38,7 @@ UNLABELLED = -1
 
 VectorContent = Sequence[float] | npt.NDArray[Any]
 """A vector ``(D,)``; a matrix ``(n, n)`` for encoders of matrices."""
-CodeContent = str | Mapping[str, Sequence[int]]
+CodeContent = str | bytes | npt.NDArray[Any] | Mapping[str, Sequence[int]]
 """A packed code in hexadecimal, or as bytes in a named format."""
 QueryContent = str | VectorContent | Mapping[str, Any] | Query
 """A text, a vector, or a mapping with a `text` and a `vector`."""
@@ -181,13 +181,21 @@ def number_documents(
     """Give documents without an id their position from `first` on; return all, and these ids.
 
     The documents must be written before the next call for the same collection.
+
+    Raises:
+        InputError: if another of the documents has such a position as its id.
     """
+    given = {document.id for document, has_id in parsed if has_id}
     documents = [
         document if has_id else replace(document, id=str(first + position))
         for position, (document, has_id) in enumerate(parsed)
     ]
     pairs = zip(documents, parsed, strict=True)
-    return documents, [document.id for document, (_, has_id) in pairs if not has_id]
+    numbers = [document.id for document, (_, has_id) in pairs if not has_id]
+    if taken := next((number for number in numbers if number in given), None):
+        message = f"are missing from some documents, and another has {taken!r}, the number of one"
+        raise InputError("ids", f"{message}; pass the documents' ids")
+    return documents, numbers
 
 
 def whole_number(field: str, value: Any) -> int:
@@ -379,7 +387,11 @@ def _check_columns(names: Sequence[str], layout: Layout) -> None:
 def _records(documents: Any) -> Iterable[Any]:
     check_several("documents", documents)
     if hasattr(documents, "to_dict") and hasattr(documents, "columns"):
-        documents = documents.to_dict("records")
+        # A cell of a DataFrame without a value is None as well as NaN.
+        rows = documents.to_dict("records")
+        documents = [
+            {name: value for name, value in row.items() if value is not None} for row in rows
+        ]
     return documents  # type: ignore[no-any-return]
 
 
@@ -420,13 +432,16 @@ def _document(
 
 
 def _present_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the fields of a row that are not missing, as Python values.
+    """Return the fields of a row that are not missing, as Python values; None is a value.
 
-    A vector stays an array.
+    A vector and a code stay arrays.
     """
-    present = {str(name): value for name, value in row.items() if not is_missing(value)}
+    present = {
+        str(name): value for name, value in row.items() if value is None or not is_missing(value)
+    }
     return {
-        name: value if name == "vector" else _python_value(value) for name, value in present.items()
+        name: value if name in {"vector", "code"} else _python_value(value)
+        for name, value in present.items()
     }
 
 

@@ -31,6 +31,7 @@ from hummingbit.clients.transport import (
     encoder_path,
     evaluation_path,
     job_path,
+    json_fields,
     json_value,
     query_string,
     snapshot_path,
@@ -140,10 +141,7 @@ class AsyncClient:
         encoder_fingerprint: str | None = None,
     ) -> responses.Upserted:
         """See :meth:`hummingbit.Client.upsert`."""
-        records = [
-            {field: json_value(value) for field, value in document.items()}
-            for document in documents
-        ]
+        records = [json_fields(document) for document in documents]
         return await self._call(
             Call(
                 "PUT",
@@ -326,7 +324,7 @@ class AsyncClient:
         text: str | None = None,
         *,
         vector: Sequence[float] | None = None,
-        code: str | Mapping[str, Sequence[int]] | None = None,
+        code: calls.Code | None = None,
         id: str | None = None,  # noqa: A002 - as in the interface
         **options: Unpack[SearchOptions],
     ) -> responses.SearchResponse:

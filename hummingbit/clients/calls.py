@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import httpx
 
@@ -23,12 +23,27 @@ from hummingbit.clients.transport import (
     Call,
     ServiceError,
     collection_path,
-    json_value,
+    json_fields,
     query_string,
     sha256_of,
     snapshot_path,
     without_none,
 )
+
+
+class CodeArray(Protocol):
+    """A one-dimensional array of numpy, of uint8 or int8."""
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its numbers."""
+
+    def tolist(self) -> Any:
+        """Return its numbers."""
+
+
+Code = str | bytes | CodeArray | Mapping[str, Sequence[int]]
+"""A packed code: hexadecimal digits, bytes, an array of bytes, or an object with a format."""
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 IN_BACKGROUND = {"Prefer": "respond-async"}
@@ -167,12 +182,7 @@ def bulk(
 
 def json_lines(documents: Iterable[Mapping[str, Any]]) -> bytes:
     """Return documents as JSON lines, in UTF-8."""
-    lines = (
-        json.dumps(
-            {field: json_value(value) for field, value in document.items()}, ensure_ascii=False
-        )
-        for document in documents
-    )
+    lines = (json.dumps(json_fields(document), ensure_ascii=False) for document in documents)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
 
 

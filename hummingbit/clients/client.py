@@ -27,6 +27,7 @@ from hummingbit.clients.transport import (
     encoder_path,
     evaluation_path,
     job_path,
+    json_fields,
     json_value,
     query_string,
     snapshot_path,
@@ -168,10 +169,7 @@ class Client:
         documents bring codes, `encoder_fingerprint` says which encoder made them; a collection with
         another encoder refuses them.
         """
-        records = [
-            {field: json_value(value) for field, value in document.items()}
-            for document in documents
-        ]
+        records = [json_fields(document) for document in documents]
         return self._call(
             Call(
                 "PUT",
@@ -383,7 +381,7 @@ class Client:
         text: str | None = None,
         *,
         vector: Sequence[float] | None = None,
-        code: str | Mapping[str, Sequence[int]] | None = None,
+        code: calls.Code | None = None,
         id: str | None = None,  # noqa: A002 - as in the interface
         **options: Unpack[SearchOptions],
     ) -> responses.SearchResponse:

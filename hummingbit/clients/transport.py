@@ -230,7 +230,15 @@ def query_string(**fields: Any) -> str:
 
 def without_none(**fields: Any) -> dict[str, Any]:
     """Return the fields that are not None, ready to be written as JSON."""
-    return {name: json_value(value) for name, value in fields.items() if value is not None}
+    return json_fields({name: value for name, value in fields.items() if value is not None})
+
+
+def json_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields whose arrays are lists, and a packed `code` as the service reads it."""
+    return {
+        name: _code_value(value) if name == "code" else json_value(value)
+        for name, value in fields.items()
+    }
 
 
 def as_list(ids: Sequence[str]) -> Sequence[str]:
@@ -241,6 +249,14 @@ def as_list(ids: Sequence[str]) -> Sequence[str]:
 def json_value(value: Any) -> Any:
     """Return an array as a list, and any other value unchanged."""
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _code_value(value: Any) -> Any:
+    """Return a code in hexadecimal, or with the name of its format if it is an array of bytes."""
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    packing = {"uint8": "ubinary", "int8": "binary"}.get(str(getattr(value, "dtype", "")))
+    return {packing: value.tolist()} if packing else json_value(value)
 
 
 def _retry_after(header: str | None) -> float | None:

@@ -452,3 +452,22 @@ def test_a_vector_is_searched_by_name(tmp_path: Path) -> None:
         assert numbers.search(vector=vectors[7]).ids == numbers.search(vectors[7]).ids
         with pytest.raises(InputError, match="vector: is given twice"):
             numbers.search(vectors[7], vector=vectors[8])
+
+
+def test_a_number_that_another_document_has_as_its_id_is_not_given(tmp_path: Path) -> None:
+    with Collection.create(tmp_path, "c", encoder=None) as collection:
+        records = [{"id": "1", "text": "sun"}, {"text": "star"}]
+        with pytest.raises(InputError, match="another has '1', the number of one"):
+            collection.add(records)
+        assert len(collection) == 0
+        assert collection.add([{"id": "0", "text": "sun"}, {"text": "star"}]).numbered == 1
+
+
+def test_null_is_told_from_missing(tmp_path: Path) -> None:
+    records = [{"id": "a", "text": "sun", "due": None}, {"id": "b", "text": "star"}]
+    frame = pd.DataFrame({"id": ["c", "d"], "text": ["moon", "tide"], "due": [None, "2024-05-01"]})
+    with Collection.create(tmp_path, "c", encoder=None) as collection:
+        collection.add(records)
+        collection.add(frame)
+        assert collection.count({"field": "due", "is_null": True}) == 1
+        assert collection.count({"field": "due", "is_missing": True}) == 2

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hummingbit import Client, Collection
+from hummingbit import Client, Collection, ServedCollection
 from hummingbit.cli import main
 from hummingbit.encoder.codes import code_to_hex, pack_bits
 from hummingbit.foundation.errors import InputError
@@ -119,3 +120,30 @@ def test_signs_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
     build[2] = "other"
     assert main([*build, "--encoder", "sign"]) == 2
     assert "dimensions: is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_codes_are_passed_as_arrays_and_as_bytes(tmp_path: Path, *, served: bool) -> None:
+    data = make_data_folder(tmp_path / "data")
+    with ExitStack() as stack:
+        if served:
+            client = stack.enter_context(running_service(data))
+            own = stack.enter_context(Client(str(client.base_url)))
+            own.create_collection("packed", n_bits=384)
+            collection: Collection | ServedCollection = ServedCollection(own, "packed")
+        else:
+            collection = Collection.create(data, "packed", n_bits=384)
+            stack.callback(collection.close)
+        forms: list[Any] = [UBINARY[0], BINARY[1], UBINARY[2].tobytes(), CODES[3]]
+        collection.add({"id": str(at), "code": code} for at, code in enumerate(forms))
+        assert [one.code for one in collection.documents()] == CODES[:4]
+        for at, code in enumerate(forms):
+            hit = collection.search(code=code, limit=1)[0]
+            assert (hit.id, hit.distance) == (str(at), 0)
+        if served:
+            found = own.search("packed", code=UBINARY[2], limit=1)
+            assert found["hits"][0]["id"] == "2"
+            own.upsert("packed", [{"id": "4", "code": BINARY[4]}])
+            assert own.get("packed", "4")["code"] == CODES[4]
+        with pytest.raises(InputError, match=r"code: is array"):
+            collection.search(code=UBINARY[0].astype(np.float32))
