@@ -1,4 +1,4 @@
-"""Ingestion by this checkout beside an earlier one, in turns within one run.
+"""Ingestion by this checkout beside an earlier one, interleaved in one run.
 
 There are three corpora of JSON lines: documents with codes of 64 bits, with vectors of 64 numbers,
 and with texts of 22 words. Each document also has an id, a label and a small payload. The encoders
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def compare(case: str, folder: Path, arguments: argparse.Namespace) -> None:
-    """Time every way to ingest one corpus, in turns."""
+    """Time every way to ingest one corpus, interleaved."""
     lines = folder / "corpus.jsonl"
     lines.write_text("".join(f"{line}\n" for line in corpus(case, arguments.documents)))
     ways = {"now, 1 process": (ROOT, "1"), "now, 2 processes": (ROOT, "2"), FLOOR: (ROOT, FLOOR)}

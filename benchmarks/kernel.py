@@ -1,6 +1,6 @@
 """The engines with the compiled kernel and without, FAISS's scan, and the machine's floor.
 
-All search the same codes for the same queries in turns within one run, with one thread and k = 10;
+All search the same codes for the same queries interleaved in one run, with one thread and k = 10;
 times are of the processor. "floor" is the time to read all codes once. The ratio is the time of
 FAISS's ``IndexBinaryFlat`` over that of the engine, for medians and, in parentheses, for means. The
 last two lines have searches among a share of the rows, searches after a fifth of the rows was

@@ -2,7 +2,7 @@
 
 The frequencies of words follow Zipf's law, as in natural languages, so some words are in most
 documents. Queries are runs of words of documents. All contestants index the same words, and answer
-the same queries in turns within one run. Only "with stems", which is our index as collections have
+the same queries interleaved in one run. Only "with stems", which is our index as collections have
 it, stems the words. Times are of the processor, which other processes do not lengthen; "ratio" is a
 contestant's time over ours. "memory" is the growth of the process while it built the index.
 

@@ -1,6 +1,6 @@
 """Hamming search side by side: our engines, FAISS and others, over codes of three kinds.
 
-All contestants answer the same queries in turns within one run, so that other load slows all alike.
+All contestants answer the same queries interleaved in one run, so that other load slows all alike.
 Times are of the processor, which other processes do not lengthen; Milvus, which is a separate
 process, is timed by the clock. "ratio" is a contestant's time over ours, for medians and for means;
 means include the outliers, the queries that no lookup answers. Each table also has the time to read
@@ -84,7 +84,7 @@ def compare(
     queries: Codes,
     arguments: argparse.Namespace,
 ) -> list[Record]:
-    """Build every contestant, time all of them in turns, and print and return the records."""
+    """Build every contestant, time all of them interleaved, and print and return the records."""
     searches: dict[str, Search] = {}
     built: dict[str, Record] = {}
     choice: Choice = build(codes, np.arange(len(codes)))

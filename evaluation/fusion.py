@@ -41,7 +41,7 @@ WEIGHTS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5)
 JUDGED_METRIC = "nDCG@10"
 
 MOST = 0.6
-"""The highest weight that made queries can give: they flatter encoders that learned from their
+"""The highest weight that made queries can give: they overrate encoders that learned from their
 documents."""
 
 OF_MODELS = 0.8

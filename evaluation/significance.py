@@ -1,4 +1,4 @@
-"""Is a difference between systems more than chance? Intervals and tests over queries.
+"""Significance of differences between systems: intervals and tests over queries.
 
 All functions take the values of a metric for each query, float64[Q], not their means. Systems are
 compared query by query, so their values must be for the same queries in the same order;

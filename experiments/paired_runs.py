@@ -1,4 +1,4 @@
-"""Is a difference more than chance if training was repeated with other seeds and labels?
+"""Significance of a difference if training was repeated with other seeds and labels.
 
 A test over the queries alone takes the runs as fixed, although the difference may change with the
 labels. Here runs are resampled as queries are.

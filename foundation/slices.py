@@ -38,7 +38,7 @@ SECONDS_RELEASED = 0.0001
 
 
 class Cancelled(Exception):  # noqa: N818 - nothing is wrong
-    """Nobody is waiting for the result of this work."""
+    """The request was cancelled, so the result of this work is not needed."""
 
 
 class BeyondAllowance(Exception):  # noqa: N818 - nothing is wrong

@@ -36,7 +36,7 @@ CHANCE = "chance"
 LEAST_GAIN = 0.02
 """With less above chance, P@10 says nothing about a ranking."""
 LEAST_LEAD = 0.01
-"""A ranking that leads by less, or by what may be chance, is not named in place of the default."""
+"""A ranking that leads by less, or not significantly, is not named in place of the default."""
 FEW_QUERIES = 100
 LEAST_DOCUMENTS, MAX_TERMS, DIMENSIONS, NEIGHBOURS = 3, 20_000, 64, 10
 """Of latent semantics: terms are in so many texts, at most so many, in so many dimensions."""
@@ -217,8 +217,8 @@ def verdict(
     """Return sentences that say which ranking to use, and whether codes pay off on this corpus.
 
     The `choice` is that of :func:`choose_ranking`. Without it, the best mean counts. If there are
-    fewer than :data:`FEW_QUERIES`, the last sentence says how much may be chance: two standard
-    errors of a share of one half, 2 · √(½ · ½ / n).
+    fewer than :data:`FEW_QUERIES`, the last sentence says which differences are not significant:
+    those below two standard errors of a share of one half, 2 · √(½ · ½ / n).
     """
     rankings = {name: one for name, one in figures.items() if one.reciprocal_rank is not None}
     found = {name: one.reciprocal_rank or 0.0 for name, one in rankings.items()}
@@ -245,7 +245,7 @@ def verdict(
     sentences += _label_sentences(figures)
     if chance is not None:
         few = f"With only {n_queries} documents held out"
-        sentences.append(f"{few}, differences below {chance:.2f} may be chance.")
+        sentences.append(f"{few}, differences below {chance:.2f} are not significant.")
     return " ".join(sentences)
 
 

@@ -78,7 +78,7 @@ class Taught:
     """The written encoder, and nDCG@10 of the held-out queries before and after, by ranking.
 
     Values are tie-averaged. `step` is the batch after which the weights were kept; 0 if none was
-    better than the start by more than chance, so that the encoder has the codes of the start.
+    significantly better than the start, so that the encoder has the codes of the start.
     """
 
     encoder: Encoder

@@ -52,4 +52,4 @@ def _sentence(ours: str, other: str, comparison: RunsComparison, p_value: float)
     lead = (
         f"{ours} is ahead of {other} by {mean:.3f} ({low:+.3f} to {high:+.3f}), p = {p_value:.2g}"
     )
-    return lead if p_value < 0.05 else f"{lead}: this may be chance"
+    return lead if p_value < 0.05 else f"{lead}: not significant"

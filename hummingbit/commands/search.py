@@ -214,7 +214,7 @@ def _print_notes(
     """
     print_warnings(warnings)
     for unknown, known in corrected:
-        print(f"the encoder does not know {unknown!r}; it reads {known!r}", file=sys.stderr)
+        print(f"corrected {unknown!r} to {known!r}", file=sys.stderr)
     if recognized_terms == 0:
         outcome = "" if hits or warnings else ", so the search finds nothing"
         print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)

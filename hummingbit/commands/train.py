@@ -348,7 +348,7 @@ def _print_taught(out: Path, taught: Taught) -> None:
         after = taught.after[ranking]
         print(f"  {ranking:<10}  {before:.3f}  {after:.3f}  ({after - before:+.3f})")
     if not taught.step:
-        print("no step beat the start by more than chance; the codes are those of the start")
+        print("no step was significantly better than the start; the codes are those of the start")
 
 
 def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels]:

@@ -95,8 +95,8 @@ class CodeIndex(Protocol):
             queries: ``uint8[Q, n_bits / 8]``; Q may be zero.
             k: at least 1; it may exceed the size of the index.
             radius: if given, only codes at a distance of at most `radius` are found.
-            among: if given, only these rows are found, ``int64[M]`` in ascending order. Unknown
-                rows are ignored.
+            allowed_rows: if given, only these rows are found, ``int64[M]`` in ascending order.
+                Unknown rows are ignored.
             after: if given, only what comes after this position in the order is found. Its row need
                 not exist.
 

@@ -86,7 +86,7 @@ Work = Callable[[], Answer]
 CHEAP_VECTORS = 200
 
 
-async def special_search(
+async def search_in_thread(
     app: FastAPI,
     state: dict[str, Any],
     collection: CollectionBackend,
@@ -214,14 +214,14 @@ async def search_response(
     is_long = options.most_hits + options.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
     if is_long or not body.has_plain_fields() or state["filter"] is not None:
         collection = visible_collection(state, app.state.folder, name)
-        return await special_search(app, state, collection, options, query, is_long=is_long)
+        return await search_in_thread(app, state, collection, options, query, is_long=is_long)
     try:
         answer: bytes = await app.state.batcher.search(name, options, query)
     except InputError as error:
         raise problem_at(error) from None
     except BeyondAllowance:
         collection = visible_collection(state, app.state.folder, name)
-        return await special_search(app, state, collection, options, query, is_long=False)
+        return await search_in_thread(app, state, collection, options, query, is_long=False)
     return answer
 
 
@@ -265,7 +265,7 @@ def check_radius(radius: int | None, collection: CollectionBackend, *location: s
 
 
 # ----------------------------------------------------------------------------
-# The short way of most searches, ahead of FastAPI.
+# Most searches bypass FastAPI.
 #
 # FastAPI resolves a route's dependencies anew for every request, which takes longer than a search
 # with a text and a limit. :class:`FastPath` answers searches with a short and valid body. Like the

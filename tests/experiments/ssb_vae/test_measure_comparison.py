@@ -26,6 +26,6 @@ def test_a_sentence_names_the_best_method_and_whether_it_is_chance() -> None:
     assert items.startswith("items: near is ahead of ours by 0.200 (+0.200 to +0.200)")
     comparison = compare_runs(base + noise, base)
     assert f" by {abs(comparison.difference.mean):.3f} " in unseen
-    assert unseen.endswith("this may be chance")
+    assert unseen.endswith("not significant")
     # A method with other runs is not compared.
     assert compare_measures("ours", {"ours": runs["ours"], "near": runs["near"][:2]}) == []

@@ -212,7 +212,7 @@ def test_what_a_search_did_not_recognize_is_said(
 ) -> None:
     capsys.readouterr()
     assert hummingbit("search", "c", "aple jam", "--ranking", "hamming") == 0
-    assert capsys.readouterr().err == "the encoder does not know 'aple'; it reads 'apple'\n"
+    assert capsys.readouterr().err == "corrected 'aple' to 'apple'\n"
     assert hummingbit("search", "c", "zzqx", "--ranking", "hamming") == 0
     out, err = capsys.readouterr()
     assert (out, err) == (

@@ -112,7 +112,7 @@ def test_texts_of_fewer_terms_than_class_codes_need_are_trained_on_otherwise(
     assert main(["quickstart", "food.csv", "--no-serve", "--bits", "16"]) == 0
     printed = capsys.readouterr()
     assert "codes (ssb-vae)" in printed.out + printed.err
-    assert "differences below 0.35 may be chance" in printed.out.replace("\n", " ")
+    assert "differences below 0.35 are not significant" in printed.out.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
     assert "label" not in without
     assert said == verdict(figures, 100)
     few = verdict(figures, 25)
-    chance = "With only 25 documents held out, differences below 0.20 may be chance."
+    chance = "With only 25 documents held out, differences below 0.20 are not significant."
     assert few == f"{said} {chance}"
     ahead = figures | {"bm25": Figures(0.7, 0.95, 0.99)}
     assert "use bm25" in verdict(ahead, 200)
