@@ -2,9 +2,10 @@
 
 The model reads the documents and the queries once; the vectors are kept in the folder of results.
 The codes are those of :func:`hummingbit.training.model_codes.fit_head`, of each number of bits,
-those of iterative quantization (ITQ), learned for each number of bits, and the signs of the
-vectors. Each seed learns a head; all seeds learn from the same made queries. Codes are ranked by
-the query's real values (``asymmetric``), and by these and words (``hybrid``, with stems). Hybrids
+those of iterative quantization (ITQ), learned for each number of bits, those of
+:mod:`experiments.model_codes.reconstruction`, and the signs of the vectors. Each seed learns a
+head; all seeds learn from the same made queries. Codes are ranked by the query's real values
+(``asymmetric``), and by these and words (``hybrid``, with stems). Hybrids
 have the weight of codes that is best, by mean nDCG@10, on the other corpora, the one that
 :mod:`hummingbit.evaluation.fusion` fits to the documents alone, and the one that is best on the
 judged queries themselves. Beside them are BM25 with stems, the model's cosine, and the two on one
@@ -18,9 +19,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from experiments.judged_queries.compared_rankings import (
     STEMS,
@@ -30,6 +32,7 @@ from experiments.judged_queries.compared_rankings import (
     build_index,
 )
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
+from experiments.model_codes.reconstruction import fit_reconstruction
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
@@ -42,12 +45,13 @@ from hummingbit.evaluation.fusion import WEIGHTS, KnownItems, fitted_weight, kno
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.rankings import BEST_BY_WORDS
-from hummingbit.training.linear_codes import fit_itq
+from hummingbit.training.linear_codes import MadeQueries, fit_itq
 from hummingbit.training.model_codes import fit_head, make_queries, read_documents
 from hummingbit.training.model_folders import ModelFolder, read_model
 
 SUMMARY = "judged queries: codes of a language model, its cosines, and words"
 METRICS = ("Success@10", "MRR", "nDCG@10")
+HEADS = ("codes", "ITQ", "reconstruction")
 CHOSEN, OTHERS, BEST = "fitted weight", "weight of the others", "best weight"
 _WITH_WEIGHT = " with weight "
 
@@ -73,6 +77,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="tokens of a document that are read (default: as many as the model says)",
+    )
+    parser.add_argument(
+        "--heads",
+        nargs="+",
+        default=list(HEADS),
+        choices=HEADS,
+        metavar="HEAD",
+        help=f"of {', '.join(HEADS)} (default: all)",
     )
     add_bits(parser, [64, 128, 256])
     add_run_options(parser, "results/model-codes", seeds=1)
@@ -116,28 +128,57 @@ def rank(
         yield f"cosine and words{_WITH_WEIGHT}{weight:g}", summed
     signs = CodedCorpus(pack_bits(vectors > 0), queries)
     yield from _rank_codes(f"signs, {model.dimension} bits", signs, corpus, words)
-    made = make_queries(model, texts, seed=0)
+    made = make_queries(model, texts, seed=0) if "codes" in args.heads else None
     asked = _read_known_items(model, texts, vectors)
     for seed in range(args.seeds):
-        longest = fit_head(vectors, max(args.bits), seed, queries=made)
-        for n_bits in args.bits:
-            # Shorter codes are the first bits of longer ones.
-            head = longest[0].weight[:, :n_bits], longest[1][:n_bits]
-            for name, (directions, thresholds), items in (
-                ("codes", head, asked),
-                ("ITQ", fit_itq(vectors, n_bits, seed), None),
-            ):
-                codes = pack_bits(vectors @ directions > thresholds)
-                coded = CodedCorpus(codes, queries @ directions - thresholds)
+        for name in args.heads:
+            # Shorter codes are the first bits of longer ones, but for those of ITQ.
+            longest = None if name == "ITQ" else _fit(name, vectors, max(args.bits), seed, made)
+            for n_bits in args.bits:
+                head = longest or _fit(name, vectors, n_bits, seed, made)
+                codes = pack_bits(head.encode(vectors)[:, :n_bits])
+                coded = CodedCorpus(codes, head.weights(queries)[:, :n_bits])
                 label = f"{name}, {n_bits} bits"
                 yield from _rank_codes(label, coded, corpus, words)
-                if items is None:
+                if asked is None:
                     continue
-                curve = made_curve(items.of(directions, thresholds))
+                curve = made_curve(asked.of(head, n_bits))
                 chosen = fitted_weight(curve, of_model=True)
-                print(f"{corpus.name}, {n_bits} bits: the fitted weight is {chosen:g}", flush=True)
+                print(f"{corpus.name}, {label}: the fitted weight is {chosen:g}", flush=True)
                 by_words, by_codes = _parts_of_hybrid(coded, corpus, words)
                 yield f"{label} and words, {CHOSEN}", np.round(by_words + chosen * by_codes, 9)
+
+
+class _Head(Protocol):
+    """What turns vectors of documents into bits, and vectors of queries into weights of bits."""
+
+    def encode(self, vectors: Floats, /) -> npt.NDArray[np.bool_]:
+        """Return ``bool[N, B]``."""
+
+    def weights(self, queries: Floats, /) -> Floats:
+        """Return ``float32[Q, B]``."""
+
+
+class _LinearHead(NamedTuple):
+    """A map and a threshold for every bit, for documents and queries alike."""
+
+    weight: Floats
+    thresholds: Floats
+
+    def encode(self, vectors: Floats) -> npt.NDArray[np.bool_]:
+        return np.asarray(vectors @ self.weight > self.thresholds)
+
+    def weights(self, queries: Floats) -> Floats:
+        return np.asarray(queries @ self.weight - self.thresholds)
+
+
+def _fit(name: str, vectors: Floats, n_bits: int, seed: int, made: MadeQueries | None) -> _Head:
+    if name == "reconstruction":
+        return fit_reconstruction(vectors, n_bits, seed)
+    if name == "ITQ":
+        return _LinearHead(*fit_itq(vectors, n_bits, seed))
+    layer, thresholds = fit_head(vectors, n_bits, seed, queries=made)
+    return _LinearHead(layer.weight, thresholds)
 
 
 class _Asked(NamedTuple):
@@ -147,11 +188,11 @@ class _Asked(NamedTuple):
     documents: Floats
     queries: Floats
 
-    def of(self, weight: Floats, thresholds: Floats) -> KnownItems:
-        """Return the items with the codes of a head."""
-        values = self.queries @ weight - thresholds
+    def of(self, head: _Head, n_bits: int) -> KnownItems:
+        """Return the items with the first bits of a head."""
+        values = head.weights(self.queries)[:, :n_bits]
         encoded = replace(self.items.queries, codes=pack_bits(values > 0), weights=values)
-        codes = pack_bits(self.documents @ weight > thresholds)
+        codes = pack_bits(head.encode(self.documents)[:, :n_bits])
         return replace(self.items, codes=codes, queries=encoded)
 
 
