@@ -32,6 +32,7 @@ METHODS = {
     "rpl-log": "Riemannian potato ranking loss, log-Euclidean",
     "rpl-sphere": "Riemannian potato ranking loss, on vectors of unit length",
     "triplet": "triplet margin loss",
+    "triplet-semihard": "triplet margin loss of semi-hard triplets",
     "n-pair": "N-pair loss",
     "lifted-structure": "lifted structure loss",
     "proxy-nca": "proxy-NCA",

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from pyriemann.geometry.mean import mean_riemann
 from pyriemann.geometry.tangentspace import tangent_space
-from pytorch_metric_learning import losses
+from pytorch_metric_learning import losses, miners
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -61,8 +61,32 @@ SPHERE_SOFTNESS = 0.1
 # temperature is 10, but the library warns above 5.
 _RANKED_LIST = {"margin": 0.4, "Tn": 5}
 
+SEMIHARD_MARGIN = 0.2
+
+
+class SemihardTriplets(losses.TripletMarginLoss):
+    """max(0, d(a, p) − d(a, n) + m), the mean over triplets with d(a, p) < d(a, n) < d(a, p) + m.
+
+    `m` is :data:`SEMIHARD_MARGIN`. Without such a triplet the loss is 0.
+
+    Source: Schroff, Kalenichenko and Philbin, "FaceNet" (2015), section 3.2.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(margin=SEMIHARD_MARGIN)
+        self._choose = miners.TripletMarginMiner(
+            margin=SEMIHARD_MARGIN, type_of_triplets="semihard", distance=self.distance
+        )
+
+    def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss of vectors ``(N, D)`` and classes ``(N,)``, a scalar."""
+        loss: torch.Tensor = super().forward(embeddings, labels, self._choose(embeddings, labels))
+        return loss
+
+
 LIBRARY_LOSSES: Mapping[str, Callable[[int, int], nn.Module]] = {
     "triplet": lambda _classes, _width: losses.TripletMarginLoss(),
+    "triplet-semihard": lambda _classes, _width: SemihardTriplets(),
     "n-pair": lambda _classes, _width: losses.NPairsLoss(),
     "lifted-structure": lambda _classes, _width: losses.LiftedStructureLoss(),
     "proxy-nca": losses.ProxyNCALoss,

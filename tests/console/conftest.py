@@ -66,8 +66,13 @@ def evaluate(client: httpx.Client, name: str, skipped: int) -> str:
         for one in page[skipped:]
     ]
     body = {"queries": queries, "metrics": ["P@10", "nDCG@10"], "exclude_self": True}
-    prefer = {"prefer": "respond-async"}
-    id_: str = client.post(f"{path}/evaluate", json=body, headers=prefer).json()["id"]
+    return run_evaluation(client, name, body)
+
+
+def run_evaluation(client: httpx.Client, name: str, body: dict[str, object]) -> str:
+    """Evaluate a collection by a job, and return its id once it is finished."""
+    path, prefer = f"/v1/collections/{name}/evaluate", {"prefer": "respond-async"}
+    id_: str = client.post(path, json=body, headers=prefer).json()["id"]
     while client.get(f"/v1/jobs/{id_}").json()["finished"] is None:
         time.sleep(0.05)
     return id_

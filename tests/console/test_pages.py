@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import httpx
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, Route, expect
 from pydantic import SecretStr
@@ -15,7 +16,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.settings import Settings
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import gather
-from tests.console.conftest import SCRIPT, fill
+from tests.console.conftest import SCRIPT, fill, run_evaluation
 from tests.support.console.browser import THEMES, WIDTHS, WatchedPage, watched_page
 from tests.support.corpora import topic_documents
 from tests.support.encoders import random_texts
@@ -537,6 +538,38 @@ def test_a_run_with_training_data_says_so_first_and_in_a_comparison(
         page.get_by_label("Compare with").select_option(index=1)
         changed = page.get_by_role("region", name="What changed")
         expect(changed.get_by_text("values of training data").first).to_be_visible()
+        shown.check()
+
+
+def test_a_report_shows_where_codes_do_not_rank_as_vectors_do_and_what_is_ahead(
+    browser: Browser, client: httpx.Client, address: str
+) -> None:
+    """The vector of a document's other number is near its own, and its code has but the signs."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(60, 16)) * np.geomspace(4, 0.1, 16)
+    documents = [
+        {"id": f"v{row}", "vector": vector.tolist(), "payload": {"label": "ab"[int(vector[0] > 0)]}}
+        for row, vector in enumerate(vectors)
+    ]
+    collection = "/v1/collections/signs"
+    made = {"encoder": "sign", "dimensions": 16}
+    client.put(collection, json=made).raise_for_status()
+    stored = {"documents": documents[:50]}
+    client.put(f"{collection}/documents", json=stored).raise_for_status()
+    queries = [
+        {"id": one["id"], "vector": one["vector"], "label": one["payload"]["label"]}
+        for one in documents[50:]
+    ]
+    body = {"queries": queries, "metrics": ["P@10"]}
+    run = run_evaluation(client, "signs", body)
+    with watched_page(browser, address) as shown:
+        shown.open(f"evaluation?collection=signs&run={run}")
+        region = shown.page.get_by_role("region", name="Where codes do not rank as vectors do")
+        expect(region.get_by_text("1 is the same order by codes as by vectors")).to_be_visible()
+        expect(region.locator("tbody tr")).to_have_count(10)
+        figures = shown.page.get_by_role("group", name="Figures")
+        expect(figures.get_by_role("cell", name="vectors", exact=True)).to_be_visible()
+        expect(shown.page.get_by_text("hamming against vectors: ").first).to_be_visible()
         shown.check()
 
 

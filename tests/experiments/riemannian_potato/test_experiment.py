@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import replace
@@ -16,7 +17,9 @@ from experiments.riemannian_potato.experiment import FIGURES, METHODS
 from experiments.riemannian_potato.spd_corpora import CLASSES, ORDER, draw_wishart, read_corpus
 from experiments.riemannian_potato.spd_training import (
     LIBRARY_LOSSES,
+    SEMIHARD_MARGIN,
     Potato,
+    SemihardTriplets,
     make_loss,
     train_and_evaluate,
 )
@@ -129,3 +132,27 @@ def test_a_potato_that_cannot_be_is_refused(
     assert run(*options, flag) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("unit_length", [True, False])
+def test_semihard_triplets_are_those_within_the_margin(unit_length: bool) -> None:
+    """The loss of FaceNet over all triplets, chosen and summed in loops."""
+    x = torch.randn((9, 3), generator=torch.Generator().manual_seed(0), dtype=torch.float64) / 4
+    classes = [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    loss = SemihardTriplets()
+    loss.distance.normalize_embeddings = unit_length
+    found = loss(x, torch.tensor(classes))
+    rows = x.numpy()
+    if unit_length:
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    values = []
+    for a, p, n in itertools.product(range(9), repeat=3):
+        if a == p or classes[a] != classes[p] or classes[a] == classes[n]:
+            continue
+        near, far = np.linalg.norm(rows[a] - rows[p]), np.linalg.norm(rows[a] - rows[n])
+        if near < far < near + SEMIHARD_MARGIN:
+            values.append(near - far + SEMIHARD_MARGIN)
+    assert len(values) > 3
+    assert float(found) == pytest.approx(np.mean(values))
+    apart = torch.eye(2, dtype=torch.float64) * 9
+    assert float(loss(apart, torch.tensor([0, 1]))) == 0

@@ -82,7 +82,7 @@ function Incoherent({ coherence }) {
     { title: "Nearest code", show: (row) => row.encoder_nearest },
   ];
   const level = `Coherence level ${figure(coherence.level)} [${figure(coherence.interval[0])}, ${figure(coherence.interval[1])}] with ${coherence.teacher}, of ${plural(coherence.documents, "document")}: 1 is the same order by codes as by vectors, .667 is chance.${coherence.learned ? ` These are values of training data: the encoder learned from ${count(coherence.learned)}.` : ""}`;
-  return html`<${Panel} title="Where codes do not rank as vectors do" what=${level}><${Table} label="Documents of the lowest levels" columns=${columns} rows=${coherence.worst} keyOf=${(row) => row.id} /><//>`;
+  return html`<${Panel} class="across" title="Where codes do not rank as vectors do" what=${level}><${Table} label="Documents of the lowest levels" columns=${columns} rows=${coherence.worst} keyOf=${(row) => row.id} /><//>`;
 }
 
 function Classes({ report }) {
