@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hummingbit.corpus.document import MAX_TEXT_LENGTH, Document
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import MAX_LINE_BYTES
-from hummingbit.corpus.readers import ReadError, read_documents
+from hummingbit.corpus.readers import FORMATS, ReadError, read_documents
 from tests.support.corpora import read_skipping, write_source
 
 GOOD = b'{"id": "a", "text": "one"}\n'
@@ -214,7 +214,7 @@ def test_a_file_that_is_not_what_its_suffix_says_is_an_error(
         ("x" * 300 + ".jsonl", "File name too long"),
         (
             "d.doc",
-            "the suffix '.doc' is not one of .jsonl, .ndjson, .json, .csv, .tsv, .txt, .md, ",
+            f"the suffix '.doc' is not one of {', '.join(FORMATS)}",
         ),
         ("d.gz", "its name must end with one of .jsonl"),
         ("bare", "its name must end with one of .jsonl"),
