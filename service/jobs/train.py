@@ -122,12 +122,12 @@ def _write_training(collection: CollectionBackend, progress: Progress) -> None:
 
 
 def _result(folder: DataFolder, name: str) -> dict[str, Any]:
-    """Return what the job says of the encoder."""
+    """Return what the job says of the encoder: `figures` are those of held-out documents."""
     encoder = folder.encoders.load(name)
     return {
         "encoder": name,
         "fingerprint": encoder.fingerprint,
         "method": encoder.metadata.get("method"),
         "n_bits": encoder.n_bits,
-        "figures": folder.encoders.figures(name),
+        "figures": folder.encoders.figures(name).get("validation") or {},
     }

@@ -283,6 +283,10 @@ def test_a_collection_by_words_alone_is_searched_by_words(browser: Browser, addr
             assert shown.violations() == []
         shown.open("judging?collection=by-words&mode=retrain")
         expect(page.get_by_text("no encoder yet")).to_be_visible()
+        assert shown.violations() == []
+        page.get_by_role("button", name="Train", exact=True).click()
+        done = page.get_by_text("Collection by-words-coded is complete: 8 documents")
+        expect(done).to_be_visible(timeout=120_000)
         shown.open("judging?collection=by-words&mode=answers")
         page.get_by_role("searchbox", name="Query").fill(text)
         page.get_by_role("button", name="Pool the answers").click()

@@ -77,6 +77,28 @@ function Finished({ job, isAwaited, ...more }) {
     <p class="what">Trained ${ago(job.finished)}</p><${Outcome} job=${job} ...${more} /></div>`;
 }
 
+/** The first encoder of a collection that is searched by words alone. */
+function FirstTraining({ collection, field }) {
+  const [into, setInto] = useState(`${collection}-coded`);
+  const [done, setDone] = useState(null);
+  const { busy, job, error, run } = useJob((finished) => setDone(finished.result));
+  const start = (event) => {
+    event.preventDefault();
+    setDone(null);
+    run(() => post(`${pathOf(collection)}/train`, { into: into.trim(), label_field: field || null }));
+  };
+  return html`<${Panel} title="Train an encoder" what="This collection has no encoder yet, and is searched by words alone. A separate process learns codes from its texts and labels, and writes the documents into another collection, which is searched by both. Searches continue throughout.">
+    <form class="inside stack" onSubmit=${start}>
+      <div class="row">
+        <${Field} label="New collection"><input size="20" value=${into} onInput=${(event) => setInto(event.currentTarget.value)} /><//>
+        <button class="button primary" type="submit" disabled=${busy || !into.trim()}>Train</button>
+        ${job && busy && html`<${Progress} job=${job} />`}
+      </div>
+      <${Failure} error=${error} />
+      ${done && html`<div role="status"><${Note} kind="good">Collection ${done.collection} is complete: ${plural(done.documents, "document")}, codes of ${done.n_bits} bits by ${done.method}.<//></div>`}
+    </form><//>`;
+}
+
 export function Retraining({ collection, about, field, onChanged, stats }) {
   const [alias, setAlias] = useState(null);
   const [gain, setGain] = useState("0");
@@ -104,7 +126,7 @@ export function Retraining({ collection, about, field, onChanged, stats }) {
     }));
   };
   const finished = (runs.data ?? []).filter((job) => job.state === "done");
-  if (!about.n_bits) return html`<${Note}>This collection has no encoder yet, and is searched by words alone. There is no encoder to train again.<//>`;
+  if (!about.n_bits) return html`<${FirstTraining} key=${collection} collection=${collection} field=${field} />`;
   if (!about.encoder) return html`<${Note}>The documents of this collection come with codes. There is no encoder to train.<//>`;
   const tooFew = stats && !field && (stats.labelled < FEWEST_LABELS || stats.labels.length < 2);
   return html`

@@ -40,7 +40,7 @@ def test_words_alone_become_codes_without_leaving_the_service(
         assert job["state"] == "done", job["error"]
         result = job["result"]
         assert (result["encoder"], result["n_bits"], result["method"]) == ("notes-2", 16, "itq")
-        assert result["documents"] == 80
+        assert (result["documents"], result["figures"]) == (80, {})
         found = client.post("/v1/collections/notes-2/search", json={"text": TEXTS[7]}).json()
         assert (found["ranking"], found["hits"][0]["id"]) == ("hybrid", "d7")
         recipe = client.get("/v1/encoders/notes-2").json()["metadata"]["recipe"]
