@@ -8,7 +8,8 @@ impact, and :class:`Matches` holds the sums.
 
 Every match is scored. Adding up a million postings takes about three milliseconds, and the
 standardized scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
-that cannot be among the best would save nothing.
+that cannot be among the best would save nothing. The kernel does so in one call for each segment,
+because numpy's calls take longer than the sums where there are few documents.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from hummingbit.encoder.text_features import SEARCHED_LENGTH, summary_of, title_
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.confidence import WordEvidence
+from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from hummingbit.index.languages import stop_terms
@@ -340,6 +342,11 @@ class Segment:
             counts, lengths = counts + self.impacts.openings, lengths + _opening_lengths(lengths)
         return saturation(counts, lengths, average_length)
 
+    def arguments(self, targets: Positions | None) -> tuple[Any, ...]:
+        """Return the posting lists as arguments of the kernel; `targets` as in :meth:`add_term`."""
+        sizes = len(self.rows), len(self.terms), len(self.positions)
+        return (*sizes, self.terms, self.starts, self.positions, targets)
+
     def add_term(
         self,
         scores: Scores,
@@ -596,6 +603,13 @@ class TermRows:
 # The scores of all documents for one query, and the best of them.
 
 
+# How many terms of a query are added up between two checkpoints.
+TERMS_AT_ONCE = 16
+# The kernel keeps at most so many of the best in a heap.
+MOST_IN_HEAP = 1024
+BEST = np.dtype([("score", np.float64), ("row", np.int64)])
+"""One of the best documents, as the kernel writes it."""
+
 # A group is every n-th of n * GROUP documents. The highest score of each group is kept, so that a
 # search for high scores skips most documents. Groups of neighbours would take six times as long.
 GROUP = 256
@@ -627,7 +641,13 @@ class Matches:
 
     def best(self, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
-        best_of_parts = []
+        best_of_parts: list[tuple[Rows, Integers]] = []
+        if allowed_rows is None and k <= MOST_IN_HEAP and kernel.native is not None:
+            if len(self.parts) == 1:
+                return _best_by_heap(*self.parts[0], k)
+            rows, scores = _concatenate([_best_by_heap(*part, k) for part in self.parts])
+            order = np.lexsort((rows, -scores))[:k]
+            return ScoredRows(rows[order], scores[order])
         for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
             if allowed_rows is None:
                 positions = best(scores, k, highest)
@@ -698,6 +718,13 @@ def best(scores: Scores, k: int, highest: Scores) -> npt.NDArray[np.int64]:
             [positions[np.argsort(-values, kind="stable")], positions[len(above) :]]
         )
     return positions[np.argsort(-values, kind="stable")]
+
+
+def _best_by_heap(rows: Rows, scores: Scores, k: int) -> ScoredRows:
+    """Return what :func:`best` does, as the kernel finds it in one pass."""
+    found = np.empty(k, dtype=BEST)
+    found = found[: kernel.native.best_by_words(*_as_arguments(scores), k, found)]
+    return ScoredRows(rows[found["row"]], found["score"].astype(np.int64))
 
 
 def _highest_of_groups(scores: Scores) -> Scores:
@@ -963,9 +990,32 @@ def _add_terms(
     saturations: npt.NDArray[np.float64],
     targets: Positions | None = None,
 ) -> None:
-    for number, weight, repeats in terms:
+    if kernel.native is None:
+        for number, weight, repeats in terms:
+            checkpoint()
+            segment.add_term(scores, number, (weight, repeats), saturations, targets)
+        return
+    impacts = segment.impact_of.itemsize, segment.impact_of, len(saturations), saturations
+    for start in range(0, len(terms), TERMS_AT_ONCE):
         checkpoint()
-        segment.add_term(scores, number, (weight, repeats), saturations, targets)
+        some = terms[start : start + TERMS_AT_ONCE]
+        numbers = np.array([term.number for term in some], dtype=np.int64)
+        weights = np.array([term.weight * UNIT for term in some])
+        repeats_of = np.array([term.repeats for term in some], dtype=np.int64)
+        kernel.native.add_terms(
+            *_as_arguments(scores),
+            *segment.arguments(targets),
+            *impacts,
+            len(some),
+            numbers,
+            weights,
+            repeats_of,
+        )
+
+
+def _as_arguments(scores: Scores) -> tuple[int, bool, Scores]:
+    """Return scores as arguments of the kernel."""
+    return len(scores), scores.itemsize == 8, scores
 
 
 # ----------------------------------------------------------------------------
@@ -975,6 +1025,7 @@ def _add_terms(
 
 # Shares are whole multiples of one part of this number, so that their sums are exact.
 SHARE_UNIT = 2**24
+LEAST_OF_SHARE_UNIT = math.ceil(SHARE_UNIT * LEAST_SHARE)
 # A term that no text has. It marks the texts that have a title or several sentences.
 MARK = ""
 
@@ -1008,25 +1059,54 @@ def average_size(fields: Iterable[Field]) -> float:
     return sum(totals) / sum(numbers) if sum(totals) else 1.0
 
 
-def score_summaries(
-    field: Field, weights: Sequence[tuple[int, float]], highest: float, average_size: float
-) -> Iterator[ScoredRows]:
-    """Yield what the summaries in a field add to the scores of documents, where it is not 0.
+def add_summaries(
+    field: Field,
+    matches: Matches,
+    weights: Sequence[tuple[int, float]],
+    highest: float,
+    average_size: float,
+    *,
+    of_texts: bool,
+) -> None:
+    """Add what the summaries in a field count to the `matches` of the texts.
 
     `weights` are the numbers of the query's terms and their weights; `highest` is the sum of the
-    weights with repetitions.
+    weights with repetitions. With `of_texts`, the field is that of the texts.
     """
     total = sum(weight**2 for _, weight in weights)
     shares = [(number, round(SHARE_UNIT * (weight**2 / total))) for number, weight in weights]
-    least = math.ceil(SHARE_UNIT * LEAST_SHARE)
-    for segment in field.segments:
-        if segment.summary_sizes is not None:
-            sums = segment.sums(shares)
-            positions = np.flatnonzero(sums >= least)
-            positions = positions[segment.summary_sizes[positions] > 0]
-            sizes = segment.summary_sizes[positions]
-            parts = part_of_summary(highest, sums[positions] / SHARE_UNIT, sizes, average_size)
-            yield ScoredRows(segment.rows[positions], parts.astype(np.int64))
+    for number, segment in enumerate(field.segments):
+        if segment.summary_sizes is None:
+            continue
+        rows, scores = matches.parts[number if of_texts else 0]
+        targets = None if of_texts else segment.positions_among(rows)
+        if kernel.native is None or (targets is None and not of_texts):
+            matches.add(_score_summaries(segment, shares, highest, average_size))
+            continue
+        checkpoint()
+        numbers, own = np.array(shares, dtype=np.int64).T.copy()
+        kernel.native.add_summaries(
+            *_as_arguments(scores),
+            *segment.arguments(targets),
+            *(len(shares), numbers, own),
+            *(segment.summary_sizes, segment.live, LEAST_OF_SHARE_UNIT, float(SHARE_UNIT)),
+            *(SUMMARY_WEIGHT * UNIT * highest, 1 - B, B, average_size),
+            np.empty(len(segment.rows), dtype=np.int32),
+        )
+
+
+def _score_summaries(
+    segment: Segment, shares: Sequence[tuple[int, int]], highest: float, average_size: float
+) -> ScoredRows:
+    """Return what the summaries in a segment add to the scores of documents, where it is not 0."""
+    if segment.summary_sizes is None:
+        raise ValueError("the segment has no summaries")
+    sums = segment.sums(shares)
+    positions = np.flatnonzero(sums >= LEAST_OF_SHARE_UNIT)
+    positions = positions[segment.summary_sizes[positions] > 0]
+    sizes = segment.summary_sizes[positions]
+    parts = part_of_summary(highest, sums[positions] / SHARE_UNIT, sizes, average_size)
+    return ScoredRows(segment.rows[positions], parts.astype(np.int64))
 
 
 # ----------------------------------------------------------------------------
@@ -1441,9 +1521,7 @@ class LexicalIndex:
 
         def plausibility(one: str) -> float:
             rows = self._rows_with(self._term_of(one))
-            together = sum(
-                len(np.intersect1d(rows, some, assume_unique=True)) for some in rows_of_others
-            )
+            together = sum(len(_in_both(rows, some)) for some in rows_of_others)
             return math.log(len(rows)) + 2 * math.log1p(together)
 
         return max(known, key=plausibility)
@@ -1455,7 +1533,7 @@ class LexicalIndex:
             return np.empty(0, np.int64)
         found = rows[0]
         for some in rows[1:]:
-            found = np.intersect1d(found, some, assume_unique=True)
+            found = _in_both(found, some)
         return found
 
     def only_row_with(self, query: WeighedQuery) -> int | None:
@@ -1523,9 +1601,9 @@ class LexicalIndex:
             self.titles.add_to(matches, in_titles, query.average_title_length)
         if query.average_summary_size and in_texts:
             weights = [(term.number, term.weight) for term in in_texts]
-            for some in (self.texts, self.summaries):
-                for found in score_summaries(some, weights, highest, query.average_summary_size):
-                    matches.add(found)
+            for field, of_texts in ((self.texts, True), (self.summaries, False)):
+                size = query.average_summary_size
+                add_summaries(field, matches, weights, highest, size, of_texts=of_texts)
         return matches
 
     def own_score(self, query: WeighedQuery) -> int:
@@ -1637,3 +1715,12 @@ class LexicalIndex:
                 )
                 summaries.add_numbers(row, (numbers,), longest_summary=2 * SUMMARY_TERMS + 1)
         return texts.segment(), titles.segment(), summaries.segment()
+
+
+def _in_both(rows: Rows, others: Rows) -> Rows:
+    """Return the rows that two ascending lists have in common."""
+    if kernel.native is None:
+        return np.intersect1d(rows, others, assume_unique=True)
+    few, many = (rows, others) if len(rows) <= len(others) else (others, rows)
+    both = np.empty(len(few), dtype=np.int64)
+    return both[: kernel.native.in_both(len(few), few, len(many), many, both)]

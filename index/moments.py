@@ -143,11 +143,18 @@ class CodeMoments:
         """
         if self.products is None:
             raise ValueError(f"codes of {len(self.sums)} bits have no products")
-        # Python's integers do not overflow.
-        integers = weights.tolist()
-        total = sum(map(int.__mul__, integers, self.sums.tolist()))
-        products = (self.products @ weights).tolist()
-        squares = sum(map(int.__mul__, integers, products))
+        products = self.products @ weights
+        if self.n_codes < 2**24:
+            # With |w| adding up to less than 2**31, products are below 2**55, and each half of one
+            # times w adds up to less than 2**63.
+            total = int(self.sums @ weights)
+            high, low = int((products >> 24) @ weights), int((products & (2**24 - 1)) @ weights)
+            squares = (high << 24) + low
+        else:
+            # Python's integers do not overflow.
+            integers = weights.tolist()
+            total = sum(map(int.__mul__, integers, self.sums.tolist()))
+            squares = sum(map(int.__mul__, integers, products.tolist()))
         return StandardScore.of_sums(self.n_codes, total, squares)
 
 

@@ -54,6 +54,7 @@ from hummingbit.index.engines.protocol import (
 
 
 Integers = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int32]
 
 # If more rows are allowed, their codes are not copied.
 MAX_COPIED_ROWS = 2**17
@@ -102,6 +103,7 @@ class CompiledIndex(ImmutableIndex):
         self.n_bits = codes.shape[1] * 8
         self._live: Bitmap | None = None
         self._remembered: OrderedDict[int, AllowedRows] = OrderedDict()
+        self._positions_of_rows: list[tuple[Rows, Positions | None]] = []
 
     @abstractmethod
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
@@ -177,6 +179,33 @@ class CompiledIndex(ImmutableIndex):
         arguments = found.arguments(weights, FARTHEST, bitmap, self._rows)
         self._find_weighted(weights, arguments, self._floor(after))
         return found.neighbours()
+
+    def weighted_source(self, weights: Weights) -> tuple[Any, ...]:
+        """Return the codes and the weights of one query, as the kernel takes them for fusion.
+
+        These are the number of codes and their words, the number of distinct codes, these, the
+        number of the code at each position or None, and the weights, ``int64[1, n_bits]``, placed.
+        """
+        raise NotImplementedError
+
+    def positions_of_rows(self, rows: Rows) -> Positions | None:
+        """Return the position of each of the ascending `rows`, -1 if it has none.
+
+        It is None if the rows are those of the index. The answer for the last rows is kept.
+        """
+        for known, positions in self._positions_of_rows[:1]:
+            if known is rows:
+                return positions
+        positions = None
+        if not np.array_equal(rows, self._rows):
+            positions = np.searchsorted(self._rows, rows).astype(np.int32)
+            positions[positions == len(self._rows)] = 0
+            is_held = (
+                self._rows[positions] == rows if len(self._rows) else np.zeros(len(rows), bool)
+            )
+            positions[~is_held] = -1
+        self._positions_of_rows[:1] = [(rows, positions)]
+        return positions
 
     def work(self, queries: Codes, k: int) -> float:
         """Return the number of words that a scan reads in the average time of a single query."""
@@ -306,6 +335,12 @@ class ScanIndex(CompiledIndex):
         padded[:, self._bytes] = codes
         return padded.view("<u8")
 
+    def weighted_source(self, weights: Weights) -> tuple[Any, ...]:
+        """See :meth:`CompiledIndex.weighted_source`."""
+        placed = place_weights(weights, self._bytes, self._n_words)
+        n = len(self._rows)
+        return (n, self._n_words, n, self._groups, None, placed)
+
     def _codes_at(self, positions: Integers) -> Codes:
         words = np.ascontiguousarray(self._groups[positions >> 3, :, positions & 7])
         codes: Codes = words.view(np.uint8).reshape(len(positions), 8 * self._n_words)
@@ -367,6 +402,12 @@ class LookupIndex(CompiledIndex):
     def _codes(self, words: Keys) -> Codes:
         codes: Codes = words[:, None].view(np.uint8)[:, : self.n_bits // 8]
         return codes
+
+    def weighted_source(self, weights: Weights) -> tuple[Any, ...]:
+        """See :meth:`CompiledIndex.weighted_source`."""
+        placed = place_weights(weights, self._bytes, 1)
+        keys = self._table.keys
+        return (len(self._rows), 1, self.n_distinct, keys, self._code_of, placed)
 
     def _codes_at(self, positions: Integers) -> Codes:
         return self._codes(self._table.keys[self._code_of[positions]])

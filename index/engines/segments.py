@@ -146,6 +146,8 @@ class IndexSnapshot:
 
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, ``int64[M]``, all of which must exist, in that order."""
+        if not self.deltas:
+            return self.base.codes_of(rows)
         codes = np.empty((len(rows), self.n_bits // 8), dtype=np.uint8)
         for segment in self._segments:
             inside = segment.holds(rows)

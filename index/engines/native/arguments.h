@@ -64,6 +64,14 @@ static inline size_t take_number(args_t *a, size_t least, size_t most) {
     return a->is_bad ? least : number;
 }
 
+/* Return the next argument, a float. */
+static inline double take_double(args_t *a) {
+    if (a->is_bad) return 0;
+    const double number = PyFloat_AsDouble(a->items[a->next++]);
+    if (number == -1 && PyErr_Occurred()) a->is_bad = 1;
+    return number;
+}
+
 /* Return the memory of the next argument, a buffer of at least `items` items of `size` bytes, or
    NULL for None if that is allowed. `flags` are those of PyObject_GetBuffer. */
 static inline void *take_view(args_t *a, size_t items, size_t size, int flags, int may_be_none) {
@@ -147,6 +155,30 @@ static inline void take_floor(args_t *a, search_t *s) {
     if (a->is_bad || a->next == a->n) return;
     const size_t distance = take_number(a, 0, INT32_MAX);
     s->floor = KEY(distance, take_number(a, 0, MAX_PLACES));
+}
+
+/* Return scores by words: their number, whether they have 64 bits, and the scores. */
+static inline scores_t take_scores(args_t *a) {
+    scores_t s;
+    s.n = take_number(a, 0, MAX_PLACES);
+    s.is_long = (int)take_number(a, 0, 1);
+    s.scores = take_output(a, s.n, s.is_long ? sizeof(int64_t) : sizeof(int32_t));
+    return s;
+}
+
+/* The number of arguments that take_postings reads. */
+#define POSTINGS_ITEMS 7
+
+static inline postings_t take_postings(args_t *a) {
+    postings_t p;
+    p.n_documents = take_number(a, 0, MAX_PLACES);
+    p.n_terms = take_number(a, 0, MAX_PLACES);
+    p.n_postings = take_number(a, 0, SIZE_MAX / 16);
+    p.terms = take_input(a, p.n_terms, sizeof *p.terms);
+    p.starts = take_input(a, p.n_terms + 1, sizeof *p.starts);
+    p.positions = take_input(a, p.n_postings, sizeof *p.positions);
+    p.targets = take_view(a, p.n_documents, sizeof *p.targets, PyBUF_SIMPLE, 1);
+    return p;
 }
 
 /* Return the cost of a search as a float; a negative one means that memory ran out. */

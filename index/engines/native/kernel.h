@@ -16,6 +16,7 @@
        weighted.c   search by weighted distance, by looking up codes; weights as whole numbers
        counts.c     the number of documents at each distance
        pairs.c      pairs of codes within a radius
+       words.c      scores by words; the best by words, and by words and codes
        module.c     the functions that Python calls; arguments.h reads their arguments */
 #ifndef HUMMINGBIT_KERNEL_H
 #define HUMMINGBIT_KERNEL_H
@@ -290,5 +291,79 @@ typedef struct {
    continue from, and *i == n at the end. */
 size_t find_pairs(const pairs_t *p, size_t *i, size_t *j, size_t room, int64_t *first,
                   int64_t *second, uint16_t *distances);
+
+/* ---- scores by words */
+
+/* int32[n], or int64[n] if `is_long`. */
+typedef struct {
+    void *scores;
+    size_t n;
+    int is_long;
+} scores_t;
+
+/* The postings of the term terms[i] are those from starts[i] to starts[i + 1]. `targets` has the
+   position among the scores of each document; NULL stands for the same one. */
+typedef struct {
+    size_t n_documents, n_terms, n_postings;
+    const int64_t *terms, *starts;
+    const int32_t *positions, *targets;
+} postings_t;
+
+/* The number of the impact of each posting, of `width` bytes, and the saturations by number. */
+typedef struct {
+    const void *of_postings;
+    size_t width, n;
+    const double *saturations;
+} impacts_t;
+
+/* The weights in units; summaries have whole shares in place of repeats, and no weights. */
+typedef struct {
+    size_t n;
+    const int64_t *terms, *repeats;
+    const double *weights;
+} query_terms_t;
+
+/* What part_of_summary() of index/lexical.py computes with. */
+typedef struct {
+    const int32_t *sizes;
+    const uint8_t *live;
+    int64_t least;
+    double unit, weight, rest, b, average;
+} summaries_t;
+
+typedef struct {
+    double score;
+    int64_t row;
+} scored_t;
+
+/* A query by words and codes. The code of document i is that at places[i], or at i; code_of holds
+   the numbers of distinct codes, of one word, or is NULL for codes in groups. Seeds are documents
+   in the order of rows with their scores, the nearest by codes among them. */
+typedef struct {
+    const int64_t *rows;
+    const int32_t *places, *code_of;
+    size_t n_codes, words;
+    const uint64_t *codes;
+    const int64_t *weights;
+    int64_t total;
+    double words_mean, words_deviation, codes_mean, codes_deviation, weight;
+    int64_t guard_row;
+    double guard_score;
+    int only_matches;
+    size_t n_seeds;
+    const int64_t *seed_rows, *seed_words, *seed_codes;
+} fusion_t;
+
+/* Each of these returns 0 if a posting is out of bounds. `shares` is int32[n_documents]. */
+int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
+              const scores_t *s);
+int add_summaries(const postings_t *p, const query_terms_t *query, const summaries_t *summaries,
+                  const scores_t *s, int32_t *shares);
+/* Write the k best scores above 0, or fewer, and their positions; return their number. */
+size_t best_by_words(const scores_t *s, size_t k, scored_t *entries);
+/* Write the k best documents and their number; return 0 if memory ran out. */
+int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n);
+/* Write the numbers that two ascending lists have in common; return how many. */
+size_t in_both(const int64_t *few, size_t n_few, const int64_t *many, size_t n_many, int64_t *both);
 
 #endif

@@ -270,6 +270,132 @@ FUNCTION(mark) {
     Py_RETURN_NONE;
 }
 
+static PyObject *finish_postings(args_t *a, int is_within) {
+    release(a);
+    if (!is_within) return PyErr_Format(PyExc_ValueError, "a posting is out of bounds");
+    Py_RETURN_NONE;
+}
+
+/* add_terms(*scores, *postings, width, impact_of, n_impacts, saturations, n_terms, terms, weights,
+   repeats): add the parts of the terms of a query to scores (add_terms). */
+FUNCTION(add_terms_) {
+    args_t a = begin_args(items, n_items, 3 + POSTINGS_ITEMS + 8);
+    const scores_t scores = take_scores(&a);
+    const postings_t postings = take_postings(&a);
+    impacts_t impacts;
+    impacts.width = take_number(&a, 1, 4);
+    impacts.of_postings = take_input(&a, postings.n_postings, impacts.width);
+    impacts.n = take_number(&a, 0, MAX_PLACES);
+    impacts.saturations = take_input(&a, impacts.n, sizeof *impacts.saturations);
+    query_terms_t query;
+    query.n = take_number(&a, 0, MAX_PLACES);
+    query.terms = take_input(&a, query.n, sizeof *query.terms);
+    query.weights = take_input(&a, query.n, sizeof *query.weights);
+    query.repeats = take_input(&a, query.n, sizeof *query.repeats);
+    int is_within;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(is_within = add_terms(&postings, &impacts, &query, &scores))
+    return finish_postings(&a, is_within);
+}
+
+/* add_summaries(*scores, *postings, n_terms, terms, shares, sizes, live, least, unit, weight,
+   rest, b, average, sums): add what summaries count to scores (add_summaries). live may be None. */
+FUNCTION(add_summaries_) {
+    args_t a = begin_args(items, n_items, 3 + POSTINGS_ITEMS + 12);
+    const scores_t scores = take_scores(&a);
+    const postings_t postings = take_postings(&a);
+    query_terms_t query;
+    query.n = take_number(&a, 0, MAX_PLACES);
+    query.terms = take_input(&a, query.n, sizeof *query.terms);
+    query.repeats = take_input(&a, query.n, sizeof *query.repeats);
+    query.weights = NULL;
+    summaries_t summaries;
+    summaries.sizes = take_input(&a, postings.n_documents, sizeof *summaries.sizes);
+    summaries.live = take_view(&a, postings.n_documents, 1, PyBUF_SIMPLE, 1);
+    summaries.least = (int64_t)take_number(&a, 0, INT32_MAX);
+    summaries.unit = take_double(&a);
+    summaries.weight = take_double(&a);
+    summaries.rest = take_double(&a);
+    summaries.b = take_double(&a);
+    summaries.average = take_double(&a);
+    int32_t *sums = take_output(&a, postings.n_documents, sizeof *sums);
+    int is_within;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(is_within = add_summaries(&postings, &query, &summaries, &scores, sums))
+    return finish_postings(&a, is_within);
+}
+
+/* best_by_words(*scores, k, entries): write the best scores and their positions, 16 bytes each;
+   return their number (best_by_words). */
+FUNCTION(best_by_words_) {
+    args_t a = begin_args(items, n_items, 5);
+    const scores_t scores = take_scores(&a);
+    const size_t k = take_number(&a, 1, MAX_PLACES);
+    scored_t *entries = take_output(&a, k, sizeof *entries);
+    size_t n;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(n = best_by_words(&scores, k, entries))
+    release(&a);
+    return PyLong_FromSize_t(n);
+}
+
+/* best_by_both(*scores, rows, places, n_codes, n_words, n_keys, codes, code_of, weights, total,
+   words_mean, words_deviation, codes_mean, codes_deviation, weight, guard_row, guard_score,
+   only_matches, n_seeds, seed_rows, seed_words, seed_codes, k, entries): write the best documents
+   and their scores; return their number (best_by_both). guard_row is one more than the row. */
+FUNCTION(best_by_both_) {
+    args_t a = begin_args(items, n_items, 3 + 23);
+    const scores_t scores = take_scores(&a);
+    fusion_t f;
+    memset(&f, 0, sizeof f);
+    f.rows = take_input(&a, scores.n, sizeof *f.rows);
+    f.places = take_view(&a, scores.n, sizeof *f.places, PyBUF_SIMPLE, 1);
+    f.n_codes = take_number(&a, 0, MAX_PLACES);
+    f.words = take_number(&a, 1, MAX_WORDS);
+    const size_t n_keys = take_number(&a, 0, MAX_PLACES);
+    f.codes = take_input(&a, (n_keys + LANES - 1) / LANES * LANES * f.words, sizeof *f.codes);
+    f.code_of = take_view(&a, f.n_codes, sizeof *f.code_of, PyBUF_SIMPLE, 1);
+    if (!a.is_bad && f.code_of == NULL && n_keys < f.n_codes) reject(&a, "has too few codes");
+    f.weights = take_input(&a, f.words * 64, sizeof *f.weights);
+    f.total = (int64_t)take_number(&a, 0, SIZE_MAX / 2);
+    f.words_mean = take_double(&a);
+    f.words_deviation = take_double(&a);
+    f.codes_mean = take_double(&a);
+    f.codes_deviation = take_double(&a);
+    f.weight = take_double(&a);
+    f.guard_row = (int64_t)take_number(&a, 0, SIZE_MAX / 2) - 1;
+    f.guard_score = take_double(&a);
+    f.only_matches = (int)take_number(&a, 0, 1);
+    f.n_seeds = take_number(&a, 0, MAX_PLACES);
+    f.seed_rows = take_input(&a, f.n_seeds, sizeof *f.seed_rows);
+    f.seed_words = take_input(&a, f.n_seeds, sizeof *f.seed_words);
+    f.seed_codes = take_input(&a, f.n_seeds, sizeof *f.seed_codes);
+    const size_t k = take_number(&a, 1, MAX_PLACES);
+    scored_t *entries = take_output(&a, k, sizeof *entries);
+    size_t n;
+    int is_ok;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(is_ok = best_by_both(&f, &scores, k, entries, &n))
+    release(&a);
+    return is_ok ? PyLong_FromSize_t(n) : PyErr_NoMemory();
+}
+
+/* in_both(n_few, few, n_many, many, both): write the numbers that are in both ascending lists;
+   return how many (in_both). */
+FUNCTION(in_both_) {
+    args_t a = begin_args(items, n_items, 5);
+    const size_t n_few = take_number(&a, 0, MAX_PLACES);
+    const int64_t *few = take_input(&a, n_few, sizeof *few);
+    const size_t n_many = take_number(&a, 0, MAX_PLACES);
+    const int64_t *many = take_input(&a, n_many, sizeof *many);
+    int64_t *both = take_output(&a, n_few, sizeof *both);
+    size_t n;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(n = in_both(few, n_few, many, n_many, both))
+    release(&a);
+    return PyLong_FromSize_t(n);
+}
+
 /* paths(): return the names of the paths that this processor supports, the fastest first. */
 FUNCTION(paths) {
     const path_t *supported;
@@ -321,6 +447,11 @@ static PyMethodDef methods[] = {
     METHOD("mark", mark),
     METHOD("round", round_),
     METHOD("place", place),
+    METHOD("add_terms", add_terms_),
+    METHOD("add_summaries", add_summaries_),
+    METHOD("best_by_words", best_by_words_),
+    METHOD("best_by_both", best_by_both_),
+    METHOD("in_both", in_both_),
     METHOD("paths", paths),
     METHOD("use", use),
     {NULL, NULL, 0, NULL},

@@ -13,8 +13,9 @@ from hummingbit.index.lexical import (
     SUMMARY_TERMS,
     UNIT,
     LexicalIndex,
+    Matches,
+    add_summaries,
     residual_inverse_frequency,
-    score_summaries,
 )
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
@@ -186,16 +187,18 @@ def test_a_summary_counts_by_the_square_of_its_share_of_the_query_in_a_hybrid() 
     query = index.weigh("lion wolf bear", hybrid=True)
     sizes = np.array([1, 2, 3]) * 4**2
     assert query.average_summary_size == sizes.mean()
-    (found,) = score_summaries(
+    matches = Matches([(np.arange(3), np.zeros(3, dtype=np.int32))])
+    add_summaries(
         index.summaries,
+        matches,
         [(index.vocabulary[one.term], one.idf) for one in query.terms],
         sum(one.idf for one in query.terms),
         sizes.mean(),
+        of_texts=False,
     )
     shares = np.array([1, 2, 3]) / 3
     expected = 0.3 * 3 * query.terms[0].idf * shares**2 / (0.25 + 0.75 * sizes / sizes.mean())
-    assert found.rows.tolist() == [0, 1, 2]
-    assert found.scores / UNIT == pytest.approx(expected, abs=1 / UNIT)
+    assert matches.scores_of(np.arange(3)) / UNIT == pytest.approx(expected, abs=1 / UNIT)
 
 
 @pytest.mark.parametrize("hybrid", [False, True])

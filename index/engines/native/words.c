@@ -1,0 +1,289 @@
+/* Scores by words, and the best documents by words and by words and codes together.
+
+   The formulas are those of index/lexical.py and index/rankings.py. Scores by words are whole
+   numbers, and every other number is computed by the operations of the Python code in the same
+   order, so both give the same bits. Products and sums must not be fused (-ffp-contract=off).
+   Posting lists can come from a file, so every position in them is checked. */
+#include "kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The postings that are read at a time. */
+#define POSTINGS_AT_ONCE 512
+/* The scores that are compared with a bound at a time. */
+#define SCORES_AT_ONCE 256
+
+/* Round a number of less than 2^51 to a whole number, ties to even, as rint() does: beside this
+   number, a double has no digits after the point. */
+INLINE int64_t rounded(double x) {
+    const double shift = 0x1.8p52;
+    return (int64_t)((x + shift) - shift);
+}
+
+INLINE int64_t score_at(const scores_t *s, size_t i) {
+    return s->is_long ? ((const int64_t *)s->scores)[i] : ((const int32_t *)s->scores)[i];
+}
+
+INLINE void add_score(const scores_t *s, size_t i, int64_t more) {
+    if (s->is_long)
+        ((int64_t *)s->scores)[i] += more;
+    else
+        ((int32_t *)s->scores)[i] += (int32_t)more;
+}
+
+/* ---- what the terms of a query add to scores */
+
+/* Find the postings of a term; return 0 if they are not within the lists. */
+static int find_postings(const postings_t *p, int64_t term, size_t *begin, size_t *end) {
+    size_t low = 0, high = p->n_terms;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (p->terms[middle] < term)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *begin = *end = 0;
+    if (low == p->n_terms || p->terms[low] != term) return 1;
+    *begin = (size_t)p->starts[low], *end = (size_t)p->starts[low + 1];
+    return *begin <= *end && *end <= p->n_postings;
+}
+
+INLINE size_t impact_at(const impacts_t *impacts, size_t i) {
+    if (impacts->width == 1) return ((const uint8_t *)impacts->of_postings)[i];
+    if (impacts->width == 2) return ((const uint16_t *)impacts->of_postings)[i];
+    return ((const uint32_t *)impacts->of_postings)[i];
+}
+
+/* Write where the scores of the documents of n postings are; return 0 if one is nowhere. */
+static int find_targets(const postings_t *p, const scores_t *s, size_t at, size_t n,
+                        uint32_t *targets) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t position = (uint32_t)p->positions[at + i];
+        if (position >= p->n_documents) return 0;
+        if (p->targets != NULL) position = (uint32_t)p->targets[position];
+        if (position >= s->n) return 0;
+        targets[i] = position;
+    }
+    return 1;
+}
+
+int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
+              const scores_t *s) {
+    uint32_t targets[POSTINGS_AT_ONCE];
+    for (size_t t = 0; t < query->n; t++) {
+        size_t begin, end;
+        if (!find_postings(p, query->terms[t], &begin, &end)) return 0;
+        for (size_t at = begin; at < end; at += POSTINGS_AT_ONCE) {
+            const size_t n = end - at < POSTINGS_AT_ONCE ? end - at : POSTINGS_AT_ONCE;
+            if (!find_targets(p, s, at, n, targets)) return 0;
+            for (size_t i = 0; i < n; i++) {
+                const size_t impact = impact_at(impacts, at + i);
+                if (impact >= impacts->n) return 0;
+                const int64_t part = rounded(query->weights[t] * impacts->saturations[impact]);
+                add_score(s, targets[i], part * query->repeats[t]);
+            }
+        }
+    }
+    return 1;
+}
+
+int add_summaries(const postings_t *p, const query_terms_t *query, const summaries_t *summaries,
+                  const scores_t *s, int32_t *shares) {
+    memset(shares, 0, p->n_documents * sizeof *shares);
+    for (size_t t = 0; t < query->n; t++) {
+        size_t begin, end;
+        if (!find_postings(p, query->terms[t], &begin, &end)) return 0;
+        for (size_t at = begin; at < end; at++) {
+            const uint32_t position = (uint32_t)p->positions[at];
+            if (position >= p->n_documents) return 0;
+            shares[position] += (int32_t)query->repeats[t];
+        }
+    }
+    for (size_t i = 0; i < p->n_documents; i++) {
+        if (shares[i] < summaries->least || summaries->sizes[i] <= 0) continue;
+        if (summaries->live != NULL && !summaries->live[i]) continue;
+        const size_t target = p->targets == NULL ? i : (size_t)(uint32_t)p->targets[i];
+        if (target >= s->n) return 0;
+        const double share = shares[i] / summaries->unit;
+        const double norm =
+            summaries->rest + summaries->b * (summaries->sizes[i] / summaries->average);
+        add_score(s, target, rounded(summaries->weight * (share * share) / norm));
+    }
+    return 1;
+}
+
+/* ---- the best of many scores */
+
+/* A heap whose first entry is the worst: the one with the lowest score, of these the last row. */
+typedef struct {
+    scored_t *entries;
+    size_t n, k;
+} best_t;
+
+static int is_worse(scored_t one, scored_t other) {
+    return one.score < other.score || (one.score == other.score && one.row > other.row);
+}
+
+static void sift_down(scored_t *entries, size_t n, scored_t entry) {
+    size_t i = 0, child;
+    while ((child = 2 * i + 1) < n) {
+        child += child + 1 < n && is_worse(entries[child + 1], entries[child]);
+        if (!is_worse(entries[child], entry)) break;
+        entries[i] = entries[child];
+        i = child;
+    }
+    entries[i] = entry;
+}
+
+static void offer_best(best_t *best, scored_t entry) {
+    if (best->n == best->k) {
+        if (is_worse(best->entries[0], entry)) sift_down(best->entries, best->n, entry);
+        return;
+    }
+    size_t i = best->n++;
+    while (i && is_worse(entry, best->entries[(i - 1) / 2])) {
+        best->entries[i] = best->entries[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    best->entries[i] = entry;
+}
+
+/* Sort the entries, the best first. */
+static void sort_best(best_t *best) {
+    for (size_t n = best->n; n > 1; n--) {
+        const scored_t worst = best->entries[0];
+        sift_down(best->entries, n - 1, best->entries[n - 1]);
+        best->entries[n - 1] = worst;
+    }
+}
+
+/* Return the first position from i on whose score is at least `least`, or s->n. */
+static size_t next_at_least(const scores_t *s, size_t i, int64_t least) {
+    if (!s->is_long && least > INT32_MAX) return s->n;
+    const int32_t *scores = s->scores;
+    while (!s->is_long && s->n - i >= SCORES_AT_ONCE) {
+        unsigned some = 0;
+        for (size_t j = 0; j < SCORES_AT_ONCE; j++) some |= scores[i + j] >= (int32_t)least;
+        if (some) break;
+        i += SCORES_AT_ONCE;
+    }
+    while (i < s->n && score_at(s, i) < least) i++;
+    return i;
+}
+
+size_t best_by_words(const scores_t *s, size_t k, scored_t *entries) {
+    best_t best = {entries, 0, k};
+    int64_t least = 1;
+    for (size_t i = 0; (i = next_at_least(s, i, least)) < s->n; i++) {
+        offer_best(&best, (scored_t){(double)score_at(s, i), (int64_t)i});
+        if (best.n == k) least = (int64_t)best.entries[0].score + 1;
+    }
+    sort_best(&best);
+    return best.n;
+}
+
+/* ---- the best by words and codes */
+
+INLINE double standardized(int64_t score, double mean, double deviation) {
+    return deviation != 0 ? ((double)score - mean) / deviation : 0;
+}
+
+INLINE double fused_score(const fusion_t *f, int64_t by_words, int64_t by_codes) {
+    return standardized(by_words, f->words_mean, f->words_deviation) +
+           f->weight * standardized(by_codes, f->codes_mean, f->codes_deviation);
+}
+
+static int64_t score_by_codes(const fusion_t *f, const weights_t *weights, size_t place) {
+    int64_t distance = 0;
+    for (size_t word = 0; word < f->words; word++) {
+        uint64_t code = f->code_of != NULL
+                            ? f->codes[f->code_of[place]]
+                            : f->codes[(place / LANES * f->words + word) * LANES + place % LANES];
+        for (size_t byte = 8 * word; byte < 8 * word + 8; byte++, code >>= 8)
+            distance += weights->bytes[byte][code & 255];
+    }
+    return f->total - 2 * distance;
+}
+
+/* Return the least score by words, above 0, with which a document could be among the best. */
+static int64_t least_by_words(const fusion_t *f, const best_t *best, double highest) {
+    if (best->n < best->k) return 1;
+    const double reached =
+        f->words_mean + f->words_deviation * (best->entries[0].score - highest);
+    /* Two units cover the rounding. */
+    if (!(reached >= 4)) return 1;
+    return reached < 0x1p60 ? (int64_t)reached - 2 : INT64_MAX;
+}
+
+static int is_seed(const fusion_t *f, int64_t row) {
+    size_t low = 0, high = f->n_seeds;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (f->seed_rows[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < f->n_seeds && f->seed_rows[low] == row;
+}
+
+int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n) {
+    best_t best = {entries, 0, k};
+    double highest = 0;
+    for (size_t i = 0; i < f->n_seeds; i++) {
+        const double by_codes =
+            f->weight * standardized(f->seed_codes[i], f->codes_mean, f->codes_deviation);
+        if (i == 0 || by_codes > highest) highest = by_codes;
+        if (f->seed_rows[i] == f->guard_row || (f->only_matches && f->seed_words[i] <= 0)) continue;
+        const double score = fused_score(f, f->seed_words[i], f->seed_codes[i]);
+        offer_best(&best, (scored_t){score, f->seed_rows[i]});
+    }
+    if (f->guard_row >= 0) offer_best(&best, (scored_t){f->guard_score, f->guard_row});
+    *n = best.n;
+    if (f->words_deviation != 0) {
+        weights_t *weights = malloc(sizeof *weights);
+        if (weights == NULL) return 0;
+        fill_weights(weights, f->weights, f->words);
+        int64_t least = least_by_words(f, &best, highest);
+        for (size_t i = 0; (i = next_at_least(s, i, least)) < s->n; i++) {
+            const size_t place = f->places == NULL ? i : (size_t)(uint32_t)f->places[i];
+            if (place >= f->n_codes) continue;
+            const int64_t row = f->rows[i];
+            const double score = fused_score(f, score_at(s, i), score_by_codes(f, weights, place));
+            const scored_t entry = {score, row};
+            if (best.n == k && !is_worse(best.entries[0], entry)) continue;
+            if (row == f->guard_row || is_seed(f, row)) continue;
+            offer_best(&best, entry);
+            least = least_by_words(f, &best, highest);
+        }
+        free(weights);
+        *n = best.n;
+    }
+    sort_best(&best);
+    return 1;
+}
+
+/* ---- positions that two ascending lists have in common */
+
+size_t in_both(const int64_t *few, size_t n_few, const int64_t *many, size_t n_many, int64_t *both) {
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < n_few; i++) {
+        /* The next one is near, or far if `many` has many more: double the step until past it. */
+        size_t step = 1, low = at;
+        while (low + step < n_many && many[low + step] < few[i]) low += step, step *= 2;
+        size_t high = low + step < n_many ? low + step : n_many;
+        while (low < high) {
+            const size_t middle = low + (high - low) / 2;
+            if (many[middle] < few[i])
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        at = low;
+        if (at == n_many) break;
+        if (many[at] == few[i]) both[n++] = few[i];
+    }
+    return n;
+}

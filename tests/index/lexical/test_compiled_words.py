@@ -1,0 +1,152 @@
+"""What the kernel computes of words, held to what numpy computes, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hummingbit.encoder.spelling import QueryTerms
+from hummingbit.index.engines import kernel
+from hummingbit.index.engines.segments import IndexSnapshot
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex, ScoredRows
+from hummingbit.index.moments import CodeMoments
+from hummingbit.index.rankings import HybridRanking, RankedRows
+from hummingbit.index.records import EncodedQueries
+from tests.support.codes import clustered_codes
+from tests.support.collections import text_documents
+from tests.support.encoders import random_texts
+
+ANALYZER = ANALYZERS[DEFAULT_ANALYZER]
+
+pytestmark = pytest.mark.skipif(kernel.native is None, reason="the kernel was not built")
+
+
+@contextmanager
+def by_numpy() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "native", None)
+        yield
+
+
+def texts_of(n_documents: int, seed: int) -> list[str]:
+    texts = [one.text or "" for one in text_documents(n_documents, seed)]
+    return [f"{text}. {text[::-1]} end" if at % 3 else text for at, text in enumerate(texts)]
+
+
+def index_of(texts: list[str], rng: np.random.Generator) -> LexicalIndex:
+    """Return an index in several segments, with tombstones, of texts under every second row."""
+    numbered = [(2 * at, text) for at, text in enumerate(texts)]
+    n_first = int(rng.integers(len(texts) + 1))
+    index = LexicalIndex.build(0, ANALYZER, numbered[:n_first], forms=bool(rng.integers(2)))
+    removed = np.flatnonzero(rng.random(n_first) < 0.2) * 2
+    return index.with_changes(1, numbered[n_first:], removed)
+
+
+def lists(found: ScoredRows | RankedRows) -> list[list[float]]:
+    return [found.rows.tolist(), found.scores.tolist()]
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n_documents=st.integers(1, 700), k=st.integers(1, 40))
+def test_scores_by_words_and_the_best_of_them_are_those_of_numpy(
+    seed: int, n_documents: int, k: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    index = index_of(texts_of(n_documents, seed), rng)
+    # With so many repeats, scores need 64 bits.
+    for query in (random_texts(1, seed + 1)[0], "apple " * 3, "apple " * 2000, "unknownword"):
+        for hybrid in (False, True):
+            weighed = index.weigh(query, hybrid=hybrid)
+            found = index.matches(weighed)
+            with by_numpy():
+                expected = index.matches(weighed)
+            for (rows, scores), (of_numpy, others) in zip(found.parts, expected.parts, strict=True):
+                assert rows is of_numpy
+                assert scores.dtype == others.dtype
+                assert scores.tolist() == others.tolist()
+            best = found.best(k)
+            with by_numpy():
+                assert lists(best) == lists(expected.best(k))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_documents=st.integers(1, 300),
+    k=st.integers(1, 40),
+    engine=st.sampled_from([("lookup", 16), ("lookup", 64), ("scan", 24), ("halves", 72)]),
+    weight=st.sampled_from([0.01, 0.5, 20.0]),
+    has_texts=st.sampled_from([0.3, 1.0]),
+    is_recognized=st.booleans(),
+)
+def test_the_best_by_words_and_codes_are_those_of_numpy(
+    *,
+    seed: int,
+    n_documents: int,
+    k: int,
+    engine: tuple[str, int],
+    weight: float,
+    has_texts: float,
+    is_recognized: bool,
+) -> None:
+    rng = np.random.default_rng(seed)
+    index_type, n_bits = engine
+    rows = np.arange(n_documents) * 2
+    codes = clustered_codes(rng, n_documents, n_bits, centres=3)
+    numbered = [
+        (2 * at, text)
+        for at, text in enumerate(texts_of(n_documents, seed))
+        if rng.random() < has_texts
+    ]
+    removed = rows[rng.random(n_documents) < 0.2][:-1]
+    lexical = LexicalIndex.build(0, ANALYZER, numbered)
+
+    def generation() -> IndexSnapshot:
+        nothing = np.empty(0, dtype=np.int64)
+        whole = IndexSnapshot.build(0, codes, rows, index_type)
+        return whole.with_changes(1, codes[:0], nothing, removed)
+
+    lexical = lexical.with_changes(1, [], removed)
+    moments = CodeMoments.of_codes(codes[~np.isin(rows, removed)])
+    weights = rng.normal(size=(1, n_bits)).astype(np.float32)
+    terms = QueryTerms(int(is_recognized), (), 1)
+    packed, weighted = np.packbits(weights > 0, axis=1), np.ones(1, dtype=np.bool_)
+    text = random_texts(1, seed + 1)[0]
+    query = EncodedQueries(packed, weights, [text], weighted, [terms])
+    searched = generation()
+    ranking = HybridRanking(searched, moments, lexical, weight)
+    (found,) = ranking.rank(query, k)
+    every = searched.all_live_rows()
+    (filtered,) = ranking.rank(query, k, every)
+    with by_numpy():
+        ranking = HybridRanking(generation(), moments, lexical, weight)
+        (expected,) = ranking.rank(query, k)
+    assert lists(found) == lists(expected) == lists(filtered)
+    assert found.statistics == expected.statistics
+
+
+def test_postings_out_of_bounds_are_refused() -> None:
+    index = LexicalIndex.build(0, ANALYZER, enumerate(["lion wolf", "lion. wolf bear"]))
+    (segment,) = index.texts.segments
+    weighed = index.weigh("lion wolf", hybrid=True)
+    segment.positions[0] = 2
+    with pytest.raises(ValueError, match="a posting is out of bounds"):
+        index.matches(weighed)
+    segment.positions[0] = 0
+    segment.impact_of[:] = 200
+    with pytest.raises(ValueError, match="a posting is out of bounds"):
+        index.matches(weighed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.sets(st.integers(0, 300)), others=st.sets(st.integers(0, 5000), max_size=400))
+def test_the_kernel_finds_what_two_lists_have_in_common(rows: set[int], others: set[int]) -> None:
+    few, many = (np.array(sorted(some), dtype=np.int64) for some in (rows, others))
+    both = np.empty(len(few), dtype=np.int64)
+    n = kernel.native.in_both(len(few), few, len(many), many, both)
+    assert both[:n].tolist() == sorted(rows & others)
