@@ -427,7 +427,9 @@ class Changes:
         changed: list[int] = []
         expiries: list[tuple[int, float | None]] = []
         values: dict[str, tuple[list[int], list[Any]]] = {
-            field: ([], []) for field in indexed_fields(self._connection)
+            field: ([], [])
+            for field in indexed_fields(self._connection)
+            if update.may_change(field)
         }
         write = "UPDATE documents SET payload = ?, checksum = ? WHERE row = ?"
         for start in range(0, len(rows), UPDATED_AT_ONCE):

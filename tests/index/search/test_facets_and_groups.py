@@ -403,3 +403,48 @@ def test_filters_on_fields_without_an_index_follow_updates(data: st.DataObject) 
             for i in expected:
                 payloads[i] = {**payloads[i], "a": marked}
         collection.close()
+
+
+PATHS = ["a", "a.b", "a.b.c", "b", "b.c", "x.a"]
+OBJECTS = st.recursive(
+    st.sampled_from([1, 2, "u", None]),
+    lambda inner: st.one_of(
+        st.dictionaries(st.sampled_from(["a", "b", "c", "a.b", "b.c"]), inner, max_size=2),
+        st.lists(inner, max_size=2),
+    ),
+    max_leaves=5,
+)
+PATCHES = st.dictionaries(st.sampled_from(["a", "b", "a.b", "x"]), OBJECTS, max_size=2)
+
+
+@given(
+    st.lists(PATCHES, min_size=1, max_size=4),
+    st.lists(
+        st.one_of(
+            st.builds(lambda x: {"set": x}, PATCHES),
+            st.builds(lambda x: {"merge": x}, PATCHES),
+            st.builds(lambda x: {"remove": (x,)}, st.sampled_from(PATHS)),
+            st.builds(lambda x: {"overwrite": x}, PATCHES),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_indexes_of_fields_follow_any_update(
+    payloads: list[dict[str, Any]], updates: list[dict[str, Any]]
+) -> None:
+    with TemporaryDirectory() as folder:
+        collection = opened(Path(folder) / "store.sqlite", PATHS)
+        ids = tuple(str(n) for n in range(len(payloads)))
+        collection.upsert(
+            Document(id=i, code="0000", payload=one) for i, one in zip(ids, payloads, strict=True)
+        )
+        for update in updates:
+            collection.update_payloads([PayloadUpdate(ids=ids, **update)])
+            stored = {one.id: one.payload for one in collection.all_documents()}
+            for record in [{"field": path, "in": [1, "u"]} for path in PATHS]:
+                expected = {i for i, one in stored.items() if passes(one, record)}
+                hits = collection.search([Query(code="0000")], 9, filter=parse_filter(record)).hits
+                assert {hit.id for hit in hits[0]} == expected
+        collection.close()
