@@ -20,6 +20,7 @@ with two codewords for each bit; the descent is that of Shen et al., "Supervised
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -113,14 +114,15 @@ def descend(bits: Floats, targets: Floats, decoder: Floats) -> None:
             bits[rows, number] += changes[rows]
 
 
-def _signs(values: Floats) -> Floats:
+def _signs(values: npt.NDArray[np.floating[Any]]) -> Floats:
     return np.where(values > 0, np.float32(1), np.float32(-1))
 
 
 def _factors(decoded: Floats, length: float) -> Floats:
     """Return the factors of targets that bring the lengths of reconstructions nearer to one."""
     lengths = np.linalg.norm(decoded, axis=1, keepdims=True)
-    return np.sqrt(length / np.maximum(lengths, 1e-6), dtype=np.float32)
+    factors: Floats = np.sqrt(length / np.maximum(lengths, 1e-6), dtype=np.float32)
+    return factors
 
 
 def _least_squares(bits: Floats, targets: Floats) -> Floats:

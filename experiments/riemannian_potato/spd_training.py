@@ -64,7 +64,7 @@ _RANKED_LIST = {"margin": 0.4, "Tn": 5}
 SEMIHARD_MARGIN = 0.2
 
 
-class SemihardTriplets(losses.TripletMarginLoss):
+class SemihardTriplets(losses.TripletMarginLoss):  # type: ignore[misc]  # without types
     """max(0, d(a, p) − d(a, n) + m), the mean over triplets with d(a, p) < d(a, n) < d(a, p) + m.
 
     `m` is :data:`SEMIHARD_MARGIN`. Without such a triplet the loss is 0.

@@ -94,11 +94,12 @@ def test_queries_for_a_language_model_keep_fewer_words_of_their_documents() -> N
     model = _Model(encoder.features, encoder.layers, encoder.thresholds, {})
     words = random_texts(1000, 3)
     texts = [f"{' '.join(words[start : start + 10])}. " * 2 for start in range(0, 1000, 10)]
-    by_words, by_model = (known_items(one, texts, seed=0) for one in (encoder, model))
+    by_words, by_model = (known_items(reader, texts, seed=0) for reader in (encoder, model))
     assert by_words is not None
     assert by_model is not None
     of_words, of_model = (
-        sum(len(text.split()) for text in one.queries.texts) for one in (by_words, by_model)
+        sum(len((text or "").split()) for text in made.queries.texts)
+        for made in (by_words, by_model)
     )
     assert of_model < 0.7 * of_words
 

@@ -11,7 +11,8 @@ def unit_vectors(count: int, dimension: int, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     factors = rng.normal(size=(dimension, dimension)) * np.linspace(2, 0.1, dimension)
     vectors = rng.normal(size=(count, dimension)) @ factors + 1
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    units: Floats = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return units
 
 
 def test_the_descent_gives_each_bit_the_better_value_beside_the_others() -> None:
