@@ -20,7 +20,7 @@ from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.slices import Cancelled
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.errors import CollectionExists, StoreClosed
+from hummingbit.index.errors import CollectionExists, StoreClosed, UnknownCollection
 from hummingbit.index.filtered import visible
 from hummingbit.service.concurrency import ConcurrencyLimiter, WriteGate
 from hummingbit.service.http.bodies import field_errors
@@ -247,6 +247,10 @@ def _validation_problem(_: Request, error: Exception) -> ProblemError:
     return invalid_fields(field_errors(error.errors()))
 
 
+_WRITTEN = ("/documents", "/documents:bulk")
+"""The ends of the paths of documents that are written, which the first request may be for."""
+
+
 def _hummingbit_problem(request: Request, error: Exception) -> ProblemError:
     assert isinstance(error, HummingbitError)  # noqa: S101 - for the type checker
     name = request.path_params.get("name")
@@ -258,6 +262,9 @@ def _hummingbit_problem(request: Request, error: Exception) -> ProblemError:
     if problem is None:
         _log.error("a request failed", exc_info=error)
         problem = _internal_problem(request, error)
+    if isinstance(error, UnknownCollection) and request.url.path.endswith(_WRITTEN):
+        hint = "PUT /v1/collections/NAME creates a collection"
+        problem = ProblemError(problem.status_code, problem.code, f"{problem.detail}; {hint}")
     return problem
 
 

@@ -196,6 +196,10 @@ def test_what_is_missing_is_said_where_no_encoder_was_refused(
 ) -> None:
     monkeypatch.setattr(catalog, "shipped_encoder", lambda: None)
     with running_service(tmp_path / "served") as client:
+        document = {"id": "a", "text": "plum"}
+        early = client.put("/v1/collections/notes/documents", json={"documents": [document]})
+        assert (early.status_code, early.json()["code"]) == (404, "unknown_collection")
+        assert "PUT /v1/collections/NAME creates a collection" in early.json()["detail"]
         made = client.put("/v1/collections/notes")
         assert made.status_code == 201, made.text
         assert "pip install hummingbit-models" in made.json()["warnings"][0]
