@@ -168,8 +168,11 @@ class Corrections:
     never corrected, whether or not the encoder knows it. If it does not, the word is read as the
     known terms nearest to it: with q_t, the share of the passages about the word that have the term
     t, and p_t, the share of all documents, they are the terms with the most q_t · ln(q_t / p_t), up
-    to :data:`RELATED_TERMS`. Source: Carpineto et al., "An Information-Theoretic Approach to
-    Automatic Query Expansion" (2001).
+    to :data:`RELATED_TERMS`, which together count as one word. Source: Carpineto et al., "An
+    Information-Theoretic Approach to Automatic Query Expansion" (2001).
+
+    If one of those passages has the terms of the whole query, the word is left out, as in the code
+    of that document: so a short document's own text has its own code.
     """
 
     def __init__(
@@ -194,6 +197,11 @@ class Corrections:
         self._pieces = pieces
         self._replacements: dict[str, str | None] = {}
         self._related: dict[str, list[str]] = {}
+        self.substitutes: dict[str, float] = {}
+        """The known terms that stand for words that only documents have, and how much each counts.
+
+        The terms of one word count 1 together each time that it occurs.
+        """
         self.n_unknown = 0
         """How many words, repeats included, are still unknown."""
 
@@ -211,7 +219,7 @@ class Corrections:
         return replace_identifiers(text, self._words_of)
 
     def replace(self, terms: list[str]) -> list[str]:
-        """Return `terms` with unknown ones replaced by known ones."""
+        """Return `terms` with unknown ones replaced by known ones, without the substitutes."""
         unknown = [term for term in terms if term not in self._vocabulary]
         for term in unknown:
             if term not in self._replacements and len(self._replacements) < MAX_CORRECTIONS:
@@ -224,7 +232,16 @@ class Corrections:
         words = self._words
         if words is None:
             return replaced
-        return [known for term in replaced for known in self._known_terms(term, words)]
+        known: list[str] = []
+        unread: list[str] = []
+        for term in replaced:
+            read = self._terms_as_written(term)
+            known += read
+            if not read and " " not in term:
+                unread.append(term)
+        for term in unread:
+            self._substitute(term, words, {*terms} if known else None)
+        return known
 
     def _replacement(self, term: str, terms: Sequence[str]) -> str | None:
         words = self._words
@@ -235,18 +252,25 @@ class Corrections:
         others = [one for one in terms if one != term]
         return words.correct(term, others) or self._correct(term)
 
-    def _known_terms(self, term: str, words: KnownWords) -> list[str]:
+    def _terms_as_written(self, term: str) -> list[str]:
+        """Return the terms by which the encoder reads one; none if it knows nothing of it."""
         if term in self._vocabulary:
             return [term]
         terms = self._terms_of(term)
-        if self._pieces or any(one in self._vocabulary for one in terms):
-            return terms
-        if term not in self._related and len(self._related) < MAX_RELATED:
-            self._related[term] = self._related_terms(term, words)
-        return self._related.get(term, terms)
+        return terms if self._pieces or any(one in self._vocabulary for one in terms) else []
 
-    def _related_terms(self, term: str, words: KnownWords) -> list[str]:
+    def _substitute(self, term: str, words: KnownWords, query: set[str] | None) -> None:
+        """Add the substitutes of a term; `query` has all terms, if the encoder knows any."""
+        if term not in self._related and len(self._related) < MAX_RELATED:
+            self._related[term] = self._related_terms(term, words, query)
+        related = self._related.get(term, ())
+        for one in related:
+            self.substitutes[one] = self.substitutes.get(one, 0.0) + 1 / len(related)
+
+    def _related_terms(self, term: str, words: KnownWords, query: set[str] | None) -> list[str]:
         passages = [{*self._terms_of(passage)} for passage in words.contexts(term)]
+        if query in passages:
+            return []
         counts = Counter(chain.from_iterable(passages))
         divergences = {}
         for other, count in counts.items():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,11 +115,42 @@ def test_a_word_that_only_documents_know_is_read_as_the_terms_beside_it() -> Non
     features = TextFeatures(vocabulary, weighting="count")
     words = Words("the fish hooks line", "the hooks bait fish", "the coat", "the looks", "the line")
     rows, terms = features.transform_queries(["hooks", "hookz"], lambda: words)
-    assert rows.toarray().tolist() == [[0, 1, 1, 0, 0, 1]] * 2
+    assert rows.toarray() == pytest.approx(np.array([[0, 1, 1, 0, 0, 1]] * 2) / 3)
     assert [one.recognized_terms for one in terms] == [3, 3]
     assert [one.corrected for one in terms] == [(), (("hookz", "hooks"),)]
     # Without the words of documents, all that is left is its spelling.
     assert features.transform_queries(["hooks"])[1][0].corrected == (("hooks", "looks"),)
+
+
+def test_the_terms_that_stand_for_a_word_count_as_one_word_in_single_queries_and_batches() -> None:
+    idf = np.array([1, 2, 3, 4], dtype=np.float32)
+    vocabulary = ["fish", "line", "bait", "coat"]
+    words = Words("fish hooks line", "hooks bait fish", "coat", "line coat", "coat bait")
+    scaled = TextFeatures(vocabulary, idf=idf, l2_normalize=True)
+    plain = TextFeatures(vocabulary, weighting="count")
+    text = "hooks coat hooks fish"
+    row = plain.transform_queries([text], lambda: words)[0].toarray()[0]
+    # Twice a third of each of three terms, beside the words that the encoder knows.
+    assert row == pytest.approx([1 + 2 / 3, 2 / 3, 2 / 3, 1])
+    expected = np.log(2) * row * idf
+    (columns, values), read = scaled.read_query(text, lambda: words)
+    rows, together = scaled.transform_queries([text, "coat"], lambda: words)
+    assert values == pytest.approx((expected / np.linalg.norm(expected))[columns], rel=1e-6)
+    assert values.tolist() == rows.toarray()[0, columns].tolist()
+    assert read == together[0]
+
+
+def test_the_text_of_a_document_is_read_as_written() -> None:
+    """Its code is then that of the document, which does not know the word either."""
+    features = TextFeatures(["fish", "line"], weighting="count")
+    words = Words("fish hooks line", "hooks fish", "fish", "line")
+    text = "hooks fish"
+    rows, _ = features.transform_queries([text], lambda: words)
+    assert rows.toarray().tolist() == features.transform([text]).toarray().tolist()
+    # A text of unknown words alone has no code of its own to find.
+    assert features.transform_queries(["hooks"], lambda: Words("hooks", "hooks fish", "x"))[1] == [
+        (1, (), 1)
+    ]
 
 
 def test_a_word_of_no_passage_with_a_known_term_is_read_as_nothing() -> None:
