@@ -7,13 +7,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hummingbit.corpus.document import Document
-from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.facets import Facet, Facets, SortField
 from hummingbit.index.filters import And, Filter, HasId, Not, Or
-from hummingbit.index.passages import DocumentCodes, Passages
+from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import (
     DeleteResult,
@@ -24,6 +23,16 @@ from hummingbit.index.records import (
     UpsertResult,
 )
 from hummingbit.index.search import SearchOptions, SearchResult, explain_no_hits
+
+SETTINGS = frozenset(
+    {
+        *("name", "incarnation", "n_bits", "is_local", "engine_setting", "keep_vectors"),
+        *("encoder", "encoder_name", "encoder_fingerprint", "encoder_kind", "is_read_by_model"),
+        *("ranking", "hybrid_weight", "own_hybrid_weight", "language", "passages"),
+        "indexed_fields",
+    }
+)
+"""Attributes of a collection that say nothing about documents."""
 
 
 def check_is_of_payloads(filter_: Filter) -> None:
@@ -49,24 +58,12 @@ class FilteredCollection:
     def __init__(self, collection: CollectionBackend, filter_: Filter) -> None:
         self._collection = collection
         self._filter = filter_
-        # These are settings, which say nothing about documents.
-        self.name: str = collection.name
-        self.incarnation: str = collection.incarnation
-        self.n_bits: int = collection.n_bits
-        self.encoder: Encoder | None = collection.encoder
-        self.encoder_name: str | None = collection.encoder_name
-        self.encoder_fingerprint: str | None = collection.encoder_fingerprint
-        self.encoder_kind: str | None = collection.encoder_kind
-        self.engine_setting: str = collection.engine_setting
-        self.keep_vectors: str = collection.keep_vectors
-        self.passages: Passages | None = collection.passages
-        self.ranking: str = collection.ranking
-        self.hybrid_weight: float = collection.hybrid_weight
-        self.own_hybrid_weight: float | None = collection.own_hybrid_weight
-        self.language: str | None = collection.language
-        self.indexed_fields: tuple[str, ...] = collection.indexed_fields
-        self.is_local: bool = collection.is_local
-        self.is_read_by_model: bool = collection.is_read_by_model
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a setting of the collection; nothing else of it is passed on."""
+        if name not in SETTINGS:
+            raise AttributeError(f"a collection with a filter has no {name!r}")
+        return getattr(self._collection, name)
 
     @property
     def generation(self) -> int:

@@ -52,6 +52,7 @@ from hummingbit.training.model_selection import (
     list_length,
     median_class_size,
     split_folds,
+    trial_result,
 )
 from hummingbit.training.pipeline import (
     Split,
@@ -528,7 +529,7 @@ def choose(
     if len(names) * len(shares) == 1:
         return Choice(names[0], shares[0])
     middle = shares[len(shares) // 2]
-    begin_stage("choosing by trials on held-out clusters")
+    begin_stage("choosing settings by trials on documents that are held out")
     trial = _Trial(rows, tags, soft_labels, recipe, content, words=words, learned=learned)
     if not trial.has_queries:
         return Choice(names[0], middle)
@@ -540,7 +541,7 @@ def choose(
             value = trial.score(name, share)
         trials.append({"query_classifier": name, "content_share": share, trial.metric: value})
         tried = f"query classifier {name}, content share {share:g}"
-        progress(f"held-out clusters: {tried}: {trial.metric} {value:.4f}")
+        progress(trial_result(tried, trial.metric, value))
         return value
 
     # The classifier is chosen first, with the middle share; then the share.

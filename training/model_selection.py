@@ -231,9 +231,16 @@ def choose_word_dropout(
                 scores[value].append(score(trial, replace(short, word_dropout=value)))
     means = {value: float(np.mean(of_value)) for value, of_value in scores.items()}
     for value, mean in means.items():
-        progress(f"held-out clusters: word dropout {value:g}: {metric} {mean:.4f}")
+        progress(trial_result(f"word dropout {value:g}", metric, mean))
     default, low = values
     chosen = low if means[low] > means[default] + _MIN_GAIN else default
     progress(f"chosen: word dropout {chosen:g}")
     trials = tuple({"word_dropout": value, metric: mean} for value, mean in means.items())
     return WordDropoutChoice(replace(recipe, word_dropout=chosen), trials)
+
+
+def trial_result(settings: str, metric: str, value: float) -> str:
+    """Return what a trial says of settings, whose `metric` is tie-averaged P@k."""
+    k = metric.partition("@")[2]
+    found = f"{value:.4f} of the nearest {k} documents have the label of their query"
+    return f"trial: {settings}: {found} ({metric} of held-out documents)"

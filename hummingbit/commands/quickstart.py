@@ -266,6 +266,7 @@ MAX_PASSAGES_TO_LEARN = 10_000
 LONG_SHARE = 0.1
 """If so many texts of the sample are long, they are split into passages."""
 TRAILING_SIGNS = " .,;:!?…。！？"
+_AROUND_WORDS = ".,;:!?…()[]\"'“”‘’„«»。！？、，"
 MAX_CANDIDATES = 5
 """More fields that may be the label are not listed."""
 
@@ -322,9 +323,11 @@ def run(args: argparse.Namespace) -> int:
     judged = _judged_queries(args)
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
+    _print_row_of_few(corpus)
     _check_judged(corpus, judged)
     if args.inspect:
         return 0
+    _check_can_learn(corpus)
     passages = _passages_for(corpus, args.passages)
     training = corpus.training_documents
     if passages is not None:
@@ -423,14 +426,34 @@ def _read(args: argparse.Namespace) -> tuple[Corpus, Survey]:
 
 
 def _check_texts(corpus: Corpus) -> None:
-    """Raise OptionError if there are too few different texts to learn from, or none has a term."""
+    """Raise OptionError if there is no text, or none of the texts has a term."""
     found = f"{corpus.source}: has {counted(corpus.count, 'document')} with text"
-    if corpus.count - corpus.repeats < MIN_DOCUMENTS:
-        if corpus.repeats:
-            found += f", of which {corpus.count - corpus.repeats:,} differ"
+    if not corpus.count:
         raise OptionError(f"{found}; codes are learned from {MIN_DOCUMENTS} or more")
     if not any(corpus.lengths()):
         raise OptionError(f"{found}, but no words; emoji and signs are no words")
+
+
+def _too_few(corpus: Corpus) -> str | None:
+    """Return what to say if there are too few different texts to learn from."""
+    differ = corpus.count - corpus.repeats
+    if differ >= MIN_DOCUMENTS:
+        return None
+    found = f"{counted(corpus.count, 'document')} with text"
+    if corpus.repeats:
+        found += f", of which {differ:,} differ"
+    return f"{found}; codes are learned from {MIN_DOCUMENTS} or more"
+
+
+def _check_can_learn(corpus: Corpus) -> None:
+    """Raise OptionError if there are too few different texts to learn from."""
+    if few := _too_few(corpus):
+        raise OptionError(f"{corpus.source}: has {few}")
+
+
+def _print_row_of_few(corpus: Corpus) -> None:
+    if few := _too_few(corpus):
+        _print_row("few", few)
 
 
 def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
@@ -603,7 +626,7 @@ def _compare(
     # query says nothing.
     choice = choose_ranking(
         {name: one.per_query["Success@10"] for name, one in found.items()},
-        metric="Success@10 (in first ten)",
+        metric="right documents in the first ten",
     )
     if queries_by_label:
         baseline = classifier_baseline(
@@ -651,9 +674,11 @@ def _print_example(
 def _long_words(text: str) -> str:
     """Return the four longest words of a text, in the order of the text.
 
-    Addresses, numbers and lines of signs are no words, unless the text has nothing else.
+    Addresses, numbers and lines of signs are no words, unless the text has nothing else. Words lose
+    the signs around them.
     """
-    parts = list(dict.fromkeys(text.split()))
-    words = [part for part in parts if part.strip(".,;:!?\"'()").isalpha()] or parts
+    stripped = (part.strip(_AROUND_WORDS) for part in text.split())
+    parts = [*dict.fromkeys(part for part in stripped if part)] or text.split()
+    words = [part for part in parts if part.isalpha()] or parts
     longest = sorted(words, key=len, reverse=True)[:4]
     return shorten(" ".join(word for word in words if word in longest), 60, placeholder="")

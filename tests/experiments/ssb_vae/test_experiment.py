@@ -35,7 +35,7 @@ def test_class_codes_stand_beside_the_class_code_alone(
     assert records["class-codes"]["p100"] > 0.9
     assert records["class-codes"]["distinct_codes"] > records["class code alone"]["distinct_codes"]
     printed, progress = capsys.readouterr()
-    assert "held-out clusters: " in progress
+    assert "trial: " in progress
     assert "16 bits, ρ = 0.2: class-codes against the others" in printed
     assert re.search(
         r"class code alone [+-]0\.\d+ .* p = \S+ \(runs and queries resampled", printed
@@ -50,7 +50,7 @@ def test_class_codes_read_word_vectors(data_root: Path, capsys: pytest.CaptureFi
     command += ["--bits", "16", "--seeds", "1", "--word-vectors", str(file)]
     folders = ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
     assert main([*command, *folders]) == 0
-    assert "held-out clusters: query classifier words, " in capsys.readouterr().err
+    assert "trial: query classifier words, " in capsys.readouterr().err
     (saved,) = (data_root / "w").glob("*-words-*-0")
     assert load_encoder(saved).metadata["word_vectors"]["name"] == "words.npz"
 

@@ -207,7 +207,7 @@ def test_the_command_reads_word_vectors(tmp_path: Path, capsys: pytest.CaptureFi
     command += ["--out", str(tmp_path / "e"), "--word-vectors"]
     assert main([*command, str(tmp_path / "words.npz")]) == 0
     assert load_encoder(tmp_path / "e").metadata["word_vectors"]["name"] == "words.npz"
-    assert "held-out clusters: query classifier words, content share" in capsys.readouterr().err
+    assert "trial: query classifier words, content share" in capsys.readouterr().err
     assert main([*command[:-3], "--out", str(tmp_path / "f"), "--word-vectors", "none.txt"]) == 2
     assert "none.txt: No such file" in capsys.readouterr().err
     texts = [json.dumps({"id": one.id, "text": one.text}) for one in topic_documents(60)]

@@ -46,7 +46,7 @@ def test_the_trials_are_short_runs_on_two_folds_of_the_shown_labels() -> None:
             figures.append(score(trial, replace(short, word_dropout=value)))
         assert one == {"word_dropout": value, trial.metric: pytest.approx(np.mean(figures))}
     assert replace(chosen, word_dropout=0.5) == RECIPE
-    assert [line.split(":")[0] for line in lines] == ["held-out clusters"] * 2 + ["chosen"]
+    assert [line.split(":")[0] for line in lines] == ["trial"] * 2 + ["chosen"]
     assert lines[-1] == f"chosen: word dropout {chosen.word_dropout:g}"
 
 
@@ -105,7 +105,7 @@ def test_the_command_searches_unless_it_is_told_not_to(
     assert main(["train", "ssb-vae", *data, *few, *fixed]) == 0
     said = capsys.readouterr().err
     metadata = load_encoder(out).metadata
-    assert said.count("held-out clusters: word dropout") == (0 if fixed else 2)
+    assert said.count("trial: word dropout") == (0 if fixed else 2)
     assert len(metadata.get("trials", [])) == (0 if fixed else 2)
     if fixed:
         expected = 0.5 if fixed == ["--no-search"] else 0.25

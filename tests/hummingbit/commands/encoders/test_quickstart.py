@@ -335,7 +335,7 @@ def test_the_verdict_praises_no_ranking_that_is_no_better_than_chance() -> None:
 
 def test_the_example_searches_by_words_not_by_addresses_or_rules() -> None:
     text = "<71611.365@example.org> ==================== Which scouting troops are open?"
-    assert quickstart._long_words(text) == "Which scouting troops open?"
+    assert quickstart._long_words(text) == "Which scouting troops open"
     assert quickstart._long_words("12 345") == "12 345"
     long = "Benachrichtigungen Quartalsergebnisse Kaufentscheidungen"
     assert quickstart._long_words(f"{long} Wetterberichte") == long
@@ -620,3 +620,23 @@ def test_long_texts_are_split_unless_told_otherwise(
     for name, passages in (("split", True), ("whole", False)):
         with DataFolder(Path(name), writable=False) as folder:
             assert (folder.collection("books").passages is not None) == passages
+
+
+def test_a_file_of_few_documents_is_inspected_and_not_learned_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [json.dumps({"text": f"A sentence about bird {number}."}) for number in range(20)]
+    (tmp_path / "few.jsonl").write_text("\n".join(lines))
+    assert main(["quickstart", "few.jsonl", "--inspect"]) == 0
+    printed = capsys.readouterr().out
+    assert "few.jsonl: 20 documents" in printed
+    assert "few      20 documents with text; codes are learned from 50 or more" in printed
+    assert main(["quickstart", "few.jsonl", "--no-serve"]) == 2
+    assert "few.jsonl: has 20 documents with text; codes" in capsys.readouterr().err
+    assert not (tmp_path / "few-data").exists()
+
+
+def test_the_example_query_has_words_without_the_signs_around_them() -> None:
+    text = 'Please (finally) wake "everyone" tomorrow morning.'
+    assert quickstart._long_words(text) == "finally everyone tomorrow morning"
+    assert quickstart._long_words("?! ...") == "?! ..."
