@@ -54,6 +54,12 @@ class ClassMap:
         """Return x W + b for rows ``(N, F)``, float32[N, C]."""
         return np.asarray(rows @ self.weight, dtype=np.float32) + self.bias
 
+    def scores_of_row(self, columns: npt.NDArray[np.intp], values: Floats) -> Floats:
+        """Return the scores of one row that is 0 but for `values`, float32[1, C]."""
+        products = self.weight.take(columns, axis=0) * values[:, None]
+        scores_1C: Floats = products.sum(axis=0, keepdims=True) + self.bias
+        return scores_1C
+
     def soften(self, temperature: float) -> ClassMap:
         """Return the map p = softmax((x W + b) / `temperature`)."""
         scale = np.float32(1 / temperature)
@@ -134,6 +140,16 @@ class ClassCode:
         scores_NC = self.documents.scores(rows)
         codeword_means = probabilities(scores_NC) @ self.codewords
         return np.hstack([codeword_means, log_odds(scores_NC)[:, None] - self.certainty])
+
+    def logits_of_row(self, columns: npt.NDArray[np.intp], values: Floats) -> Floats:
+        """Return the :meth:`logits` of one row, float32[W + K]: 0 but for `values`."""
+        scores_1C = self.documents.scores_of_row(columns, values)
+        return np.hstack(
+            [
+                (probabilities(scores_1C) @ self.codewords)[0],
+                log_odds(scores_1C) - self.certainty,
+            ]
+        )
 
     def query_weights(self, rows: Any) -> Floats:
         """Return the weights of a query's bits, float32[N, W + K]: ``h [q · codewords, w, …, w]``.

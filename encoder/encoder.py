@@ -179,6 +179,25 @@ class Encoder:
         """
         return pack_bits(self.logits(inputs) > self.thresholds)
 
+    def encode_few(self, inputs: Inputs) -> Codes:
+        """Return what :meth:`encode` does for few inputs, of which a bit may be rounded otherwise.
+
+        Texts are read without scipy, which takes long to import.
+
+        Raises:
+            InputError: if `inputs` is not what the encoder takes.
+        """
+        if not isinstance(self.features, TextFeatures):
+            return self.encode(inputs)
+        margins = np.empty((len(inputs), self.n_bits), dtype=np.float32)
+        for row, text in zip(margins, inputs, strict=True):
+            of_text, of_network = self.features.read_document(text)
+            if self.class_code is not None:
+                n_class = self.class_code.n_bits
+                row[:n_class] = self.class_code.logits_of_row(*of_text) - self.thresholds[:n_class]
+            self._forward_one(row, *of_network)
+        return pack_bits(margins > 0)
+
     def encode_features(self, rows: Floats) -> Codes:
         """Return the packed codes of documents whose features are `rows`, float32 ``(N, D)``.
 
@@ -279,18 +298,23 @@ class Encoder:
         """Read queries one by one, so that none depends on those beside it, and without scipy."""
         weights = np.empty((len(texts), self.n_bits), dtype=np.float32)
         code, terms = self.class_code, []
-        n_class = 0 if code is None else code.n_bits
         for row, text in zip(weights, texts, strict=True):
             (columns, values), query_terms = features.read_query(text, find_words)
             if code is not None:
-                row[:n_class] = code.weights_of_row(columns, values)
-            if native is None:
-                logits = forward_row(self.layers, columns, values)
-                row[n_class:] = logits - self.thresholds[n_class:]
-            else:
-                native.forward(row[n_class:], columns, values, *self._native_network)
+                row[: code.n_bits] = code.weights_of_row(columns, values)
+            self._forward_one(row, columns, values)
             terms.append(query_terms)
         return WeightedQueries(weights, terms)
+
+    def _forward_one(self, margins: Floats, columns: Integers, values: Floats) -> None:
+        """Write the margins of the bits that the layers give for one row into `margins`."""
+        n_class = 0 if self.class_code is None else self.class_code.n_bits
+        if native is None:
+            margins[n_class:] = (
+                forward_row(self.layers, columns, values) - self.thresholds[n_class:]
+            )
+        else:
+            native.forward(margins[n_class:], columns, values, *self._native_network)
 
     @cached_property
     def _native_network(self) -> tuple[Any, ...]:

@@ -112,6 +112,8 @@ MAX_CORRECTIONS = 64
 """How many unknown words of a query are looked up. A typed query has fewer misspelt words."""
 MAX_RELATED, RELATED_TERMS = 8, 5
 """How many words that only documents know are looked up, and how many terms stand for each."""
+QUOTED_TERMS = 8
+"""A query with all terms of a passage of so many quotes it."""
 MAX_TEXT_LENGTH = 256
 """Identifiers of longer texts are left alone: such a query is a document, not typed."""
 
@@ -171,8 +173,9 @@ class Corrections:
     to :data:`RELATED_TERMS`, which together count as one word. Source: Carpineto et al., "An
     Information-Theoretic Approach to Automatic Query Expansion" (2001).
 
-    If one of those passages has the terms of the whole query, the word is left out, as in the code
-    of that document: so a short document's own text has its own code.
+    If the query has the same terms as one of those passages, or quotes one of
+    :data:`QUOTED_TERMS` terms or more, the word is left out, as in the code of that document. So a
+    document's own text has its own code.
     """
 
     def __init__(
@@ -269,7 +272,7 @@ class Corrections:
 
     def _related_terms(self, term: str, words: KnownWords, query: set[str] | None) -> list[str]:
         passages = [{*self._terms_of(passage)} for passage in words.contexts(term)]
-        if query in passages:
+        if query and any(_is_quoted(passage, query) for passage in passages):
             return []
         counts = Counter(chain.from_iterable(passages))
         divergences = {}
@@ -292,6 +295,10 @@ class Corrections:
 
     def _knows(self, text: str) -> bool:
         return any(term in self._vocabulary for term in self._terms_of(text))
+
+
+def _is_quoted(passage: set[str], query: set[str]) -> bool:
+    return passage <= query and (len(passage) >= QUOTED_TERMS or passage == query)
 
 
 def replace_identifiers(text: str, replacement: Callable[[str, str], str]) -> str:

@@ -364,6 +364,27 @@ class TextFeatures:
         row = self._weigh_one(columns)
         return row, QueryTerms(len(row.columns), corrected, n_unknown)
 
+    def read_document(self, text: str) -> tuple[TextRow, TextRow]:
+        """Return what :meth:`transform` and :meth:`add_summaries` do for a text, without scipy.
+
+        Sums may be rounded otherwise.
+        """
+        row = self._weigh_one(self._columns_in(text))
+        summary = proper_summary(text) if self.summary_weight else ""
+        if not summary:
+            return row, row
+        columns, values = self._weigh_one(self._columns_in(summary))
+        if not len(columns):
+            return row, row
+        both = np.union1d(row.columns, columns)
+        sums = np.zeros(len(both), dtype=np.float32)
+        sums[np.searchsorted(both, row.columns)] = row.values
+        sums[np.searchsorted(both, columns)] += np.float32(self.summary_weight) * values
+        return row, TextRow(both, sums / np.linalg.norm(sums))
+
+    def _columns_in(self, text: str) -> list[int]:
+        return [column for terms in self._term_lists(text) for column in self._columns_of(terms)]
+
     def _weigh_one(self, columns: list[int]) -> TextRow:
         """Return the features of a text whose known terms have the `columns`, repeats included."""
         gains, idf = self._factors

@@ -147,6 +147,11 @@ def test_the_text_of_a_document_is_read_as_written() -> None:
     text = "hooks fish"
     rows, _ = features.transform_queries([text], lambda: words)
     assert rows.toarray().tolist() == features.transform([text]).toarray().tolist()
+    # A passage is not all of a long text.
+    long = "hooks " + " ".join(f"w{number}" for number in range(8))
+    quoting = lambda: Words(long, "hooks fish", "line")  # noqa: E731
+    rows, _ = features.transform_queries([f"{long} fish of another sentence"], quoting)
+    assert rows.toarray().tolist() == [[1, 0]]
     # A text of unknown words alone has no code of its own to find.
     assert features.transform_queries(["hooks"], lambda: Words("hooks", "hooks fish", "x"))[1] == [
         (1, (), 1)

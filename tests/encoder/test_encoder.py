@@ -9,7 +9,13 @@ from hummingbit.encoder.codes import pack_bits, unpack_codes
 from hummingbit.encoder.encoder import Encoder, forward
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
-from tests.support.encoders import random_layers, random_texts, text_encoder, vector_encoder
+from tests.support.encoders import (
+    class_encoder,
+    random_layers,
+    random_texts,
+    text_encoder,
+    vector_encoder,
+)
 
 
 def reference_logits(encoder: Encoder, x: np.ndarray) -> np.ndarray:
@@ -52,6 +58,21 @@ def test_a_batch_gives_the_codes_that_single_texts_give() -> None:
     encoder, texts = text_encoder(), random_texts(1200)
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     assert np.array_equal(encoder.encode(texts), alone)
+
+
+def test_few_documents_have_the_codes_that_batches_give() -> None:
+    texts = ["Title apple\n\nBread apple. Butter and cherry, bread. Apple", "", *random_texts(60)]
+    for encoder in (text_encoder(), class_encoder()):
+        features = replace(encoder.features, l2_normalize=True, summary_weight=1.5)  # type: ignore[type-var]
+        for one in (encoder, replace(encoder, features=features)):
+            sure = np.abs(one.margins(texts)) > 1e-4
+            few, batch = (
+                unpack_codes(codes) for codes in (one.encode_few(texts), one.encode(texts))
+            )
+            assert sure.mean() > 0.9
+            assert np.array_equal(few[sure], batch[sure])
+    vectors = np.random.default_rng(1).normal(size=(30, 6)).astype(np.float32)
+    assert np.array_equal(vector_encoder().encode_few(vectors), vector_encoder().encode(vectors))
 
 
 def test_an_empty_batch_gives_no_codes() -> None:

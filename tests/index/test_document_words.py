@@ -22,7 +22,7 @@ def encoder_of(terms: list[str]) -> Encoder:
     layer = Layer(
         np.eye(len(terms), dtype=np.float32), np.zeros(len(terms), np.float32), "identity"
     )
-    thresholds = np.full(len(terms), 0.5, np.float32)
+    thresholds = np.full(len(terms), 0.1, np.float32)
     return Encoder(TextFeatures(terms, weighting="count"), [layer], thresholds, {}, "f" * 64)
 
 
