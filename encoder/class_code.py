@@ -55,10 +55,10 @@ class ClassMap:
         return np.asarray(rows @ self.weight, dtype=np.float32) + self.bias
 
     def scores_of_row(self, columns: npt.NDArray[np.intp], values: Floats) -> Floats:
-        """Return the scores of one row that is 0 but for `values`, float32[1, C]."""
+        """Return the scores of one row that is 0 but for `values`, float32[C]."""
         products = self.weight.take(columns, axis=0) * values[:, None]
-        scores_1C: Floats = products.sum(axis=0, keepdims=True) + self.bias
-        return scores_1C
+        scores_C: Floats = products.sum(axis=0) + self.bias
+        return scores_C
 
     def soften(self, temperature: float) -> ClassMap:
         """Return the map p = softmax((x W + b) / `temperature`)."""
@@ -143,7 +143,7 @@ class ClassCode:
 
     def logits_of_row(self, columns: npt.NDArray[np.intp], values: Floats) -> Floats:
         """Return the :meth:`logits` of one row, float32[W + K]: 0 but for `values`."""
-        scores_1C = self.documents.scores_of_row(columns, values)
+        scores_1C = self.documents.scores_of_row(columns, values)[None]
         return np.hstack(
             [
                 (probabilities(scores_1C) @ self.codewords)[0],
@@ -165,8 +165,7 @@ class ClassCode:
 
     def weights_of_row(self, columns: npt.NDArray[np.intp], values: Floats) -> Floats:
         """Return the :meth:`query_weights` of one row, float32[W + K]: 0 but for `values`."""
-        products = self.queries.weight.take(columns, axis=0) * values[:, None]
-        scores_C = products.sum(axis=0) + self.queries.bias
+        scores_C = self.queries.scores_of_row(columns, values)
         e_C = np.exp(scores_C - scores_C.max())
         q_C = e_C / e_C.sum()
         q, n = q_C.max(), max(1, int(np.count_nonzero(values)))
