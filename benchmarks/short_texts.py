@@ -3,8 +3,8 @@
 The default trains on a million texts of 3 to 12 words: runs of words of the documents of
 ``--data``, then texts drawn by Zipf's law. It prints the CPU seconds and the peak memory of the
 process, the size of the encoder, and how often three words of a text find it among the first ten by
-its codes (Hamming and asymmetric). The method is ``ict``, or that of ``--method``; ``--known-terms
-0`` leaves out its fixed rows of words that are not learned.
+its codes (Hamming and asymmetric). The method is ``ict``, or that of ``--method``; ``--word-bits
+0`` has none that tell which words a text has, and ``--known-terms 0`` only words that are learned.
 
 ``--documents N`` trains on N documents of each of three corpora, for each of ``--seeds``, and
 prints CPU seconds and how often some words of a sentence find their document in ten by asymmetric
@@ -29,6 +29,7 @@ from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import (
+    AUTO_WORD_BITS,
     ICT,
     MAX_KNOWN_TERMS,
     SIGNATURE,
@@ -54,6 +55,7 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, metavar="DIR")
     parser.add_argument("--method", choices=(ICT, SIGNATURE), default=ICT)
     parser.add_argument("--known-terms", type=int, default=MAX_KNOWN_TERMS, metavar="N")
+    parser.add_argument("--word-bits", type=int, default=AUTO_WORD_BITS, metavar="N")
     parser.add_argument("--documents", type=int, metavar="N", help="compare few documents instead")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
     args = parser.parse_args()
@@ -62,7 +64,9 @@ def main() -> None:
             report_few(name, args.documents, args.seeds, args.data_root)
         return
     texts = short_texts(args.data, args.texts, args.data_root)
-    recipe: BaseRecipe = Recipe(method=ICT, n_bits=BITS, known_terms=args.known_terms)
+    recipe: BaseRecipe = Recipe(
+        method=ICT, n_bits=BITS, known_terms=args.known_terms, word_bits=args.word_bits
+    )
     if args.method == SIGNATURE:
         recipe = LinearRecipe(method=SIGNATURE, n_bits=BITS)
     report_many(texts, recipe)

@@ -60,6 +60,8 @@ from hummingbit.foundation.files import read_regular_file, replace_folder
 
 WORD_VECTORS, TEACHER = "word_vectors", "teacher"
 """The keys of what an encoder may have learned from beside the documents."""
+WORD_BITS = "word_bits"
+"""The key of how many bits tell which words a text has; absent if none do."""
 WORD_VECTOR_CLASSIFIERS = ("words", "bayes-words", "svm-words")
 """The values of `query_classifier`, in the recipe of class codes, that need word vectors."""
 

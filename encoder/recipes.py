@@ -219,6 +219,9 @@ METHODS: Mapping[str, Method] = {
 MAX_KNOWN_TERMS = 300_000
 """More terms are not counted: the rows of so many take 77 MB of an encoder of 64 bits."""
 
+AUTO_WORD_BITS = -1
+"""The number of bits for words is chosen by that of the texts."""
+
 SELF_SUPERVISED, COMMON_LABELS = "self-supervised", "common-labels"
 
 
@@ -241,6 +244,12 @@ class Recipe(LabelledRecipe):
         "terms of the documents that codes know, those with learned rows and, by frequency, others"
         " with fixed ones, of 4 bytes a bit (ict)",
         within="[0, 10_000_000]",
+    )
+    word_bits: int = setting(
+        AUTO_WORD_BITS,
+        "bits that tell which words a short text has, beside those that tell what it is about;"
+        " -1: 48 of 64 if the other 16 are not enough to tell so many texts apart, else none (ict)",
+        within="[-1, 65_536]",
     )
     epochs: int = setting(15, "passes over the documents", within="[1, inf)")
     min_steps: int = _min_steps(ICT)
@@ -329,6 +338,9 @@ class Recipe(LabelledRecipe):
         super().__post_init__()
         if METHODS[self.method].is_linear and not self.cloze_weight:
             raise RecipeError("cloze_weight is 0; it must be above 0")
+        if self.word_bits > 0 and not (self.word_bits < self.n_bits and self.known_terms):
+            must = f"below n_bits, {self.n_bits}" if self.known_terms else "0 if known_terms is 0"
+            raise RecipeError(f"word_bits is {self.word_bits}; it must be {must}")
         if self.pair_similarity == COMMON_LABELS and METHODS[self.method].pairs == "all":
             found = f"pair_similarity is {COMMON_LABELS!r}, which {self.method} does not have"
             raise RecipeError(f"{found}; psh-gs does")

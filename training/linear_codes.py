@@ -10,7 +10,6 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from hashlib import shake_128
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.data import Rows, TrainingData, TrainingDataError
 from hummingbit.training.pipeline import Trained, choose_features, split, write_encoder
-from hummingbit.training.text_features import TermCounts, principal_directions
+from hummingbit.training.text_features import TermCounts, hashed_order, principal_directions
 
 _DIRECTIONS = 384
 OTHERS = 0.1
@@ -194,9 +193,7 @@ def fit_signatures(data: TrainingData, training: Rows, recipe: LinearRecipe) -> 
         message = f"have {n_words:.0f} different words on average, and {recipe.n_bits} bits tell at"
         raise TrainingDataError(f"text: the texts {message} most {most}; use ict")
     terms = [*documents]
-    raw = b"".join(shake_128(term.encode()).digest(2 * recipe.n_bits) for term in terms)
-    hashes = np.frombuffer(raw, np.uint16).reshape(len(terms), recipe.n_bits)
-    chosen = np.argsort(hashes, axis=1, kind="stable")[:, :n_set]
+    chosen = hashed_order(terms, recipe.n_bits)[:, :n_set]
     weight = np.zeros((len(terms), recipe.n_bits), dtype=np.float32)
     np.put_along_axis(weight, chosen, 1.0, axis=1)
     features = TextFeatures(terms, weighting="binary", analyzer=counts.analyzer)

@@ -29,9 +29,9 @@ import torch
 from torch import Tensor
 
 from hummingbit.encoder.analyzers import Analyzer
-from hummingbit.encoder.artifact import check_destination
+from hummingbit.encoder.artifact import WORD_BITS, check_destination
 from hummingbit.encoder.encoder import Encoder, Features, Inputs
-from hummingbit.encoder.recipes import ICT, METHODS, STATIC, Recipe
+from hummingbit.encoder.recipes import AUTO_WORD_BITS, ICT, METHODS, STATIC, Recipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.batches import (
@@ -68,6 +68,8 @@ from hummingbit.training.text_features import (
     MIN_DOCUMENTS,
     TermCounts,
     add_fixed_rows,
+    add_word_bits,
+    bits_for_words,
     keep_terms,
 )
 
@@ -131,7 +133,12 @@ def choose_features_and_soft_labels(
 
 
 # The values that correspond to 0.1.0's behaviour, for settings that it did not have.
-BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words", "summary_weight": 0.0}
+BEFORE_SETTINGS = {
+    **asdict(Recipe()),
+    "analyzer": "words",
+    "summary_weight": 0.0,
+    "word_bits": 0,
+}
 # The documents that a linear method learns from. More take memory and time, and add little.
 MAX_LEARNED = 100_000
 # The scale of the first layer for rows of unit length; see SparseLinear.
@@ -156,7 +163,8 @@ def train(
     With `amp`, the network computes in bfloat16 where that is safe. Both change how sums are
     rounded, and so the encoder slightly. `trials` chose the recipe; the artifact records them. A
     linear method learns from at most 100,000 documents, and its codes know the `words`, by default
-    those of all documents, up to the `known_terms` of the recipe.
+    those of all documents, up to the `known_terms` of the recipe. Of very many short texts, most
+    bits tell the words (:func:`hummingbit.training.text_features.bits_for_words`).
 
     Raises:
         DeviceError: if this machine has no such device.
@@ -173,6 +181,8 @@ def train(
         found = f"vector: {recipe.method} learns from the words of texts"
         raise TrainingDataError(f"{found}; use texts, or itq")
     words = _counted_words(data, parts, recipe, words)
+    n_word_bits = _number_of_word_bits(recipe, words)
+    learned = replace(recipe, n_bits=recipe.n_bits - n_word_bits, word_bits=0)
     parts = _sampled(parts, recipe)
     features: Features
     start = None
@@ -185,7 +195,7 @@ def train(
     scale = vector_scale(features, inputs) if recipe.scale_vectors else 1.0
     dropout = hidden_dropout(recipe, features, tags)
     model = build_model(
-        recipe,
+        learned,
         features,
         len(data.classes),
         vector_scale=scale,
@@ -195,7 +205,7 @@ def train(
     multi_label = data.is_multi_label and not recipe.softmax_classes
     loss = AutoencoderLoss(
         model,
-        recipe,
+        learned,
         features,
         inputs,
         tags,
@@ -212,8 +222,17 @@ def train(
 
     def encoder_of() -> Encoder:
         encoder = autoencoder_to_encoder(model, features, inputs)
-        return encoder if words is None else add_fixed_rows(encoder, words, recipe.known_terms)
+        if words is None:
+            return encoder
+        if n_word_bits:
+            begin_stage("giving bits to words")
+            some = [str(text) for text in inputs]
+            return add_word_bits(encoder, words, recipe.known_terms, n_word_bits, some)
+        return add_fixed_rows(encoder, words, recipe.known_terms)
 
+    about: dict[str, Any] = {"trials": list(trials)} if trials else {}
+    if n_word_bits:
+        about[WORD_BITS] = n_word_bits
     return fit_and_write(
         out,
         model,
@@ -226,7 +245,7 @@ def train(
         encoder_of=encoder_of,
         run={"device": device, "amp": amp},
         absent=BEFORE_SETTINGS,
-        about=(lambda _encoder: {"trials": list(trials)}) if trials else None,
+        about=(lambda _encoder: about) if about else None,
         soft_labels=soft_labels,
         overwrite=overwrite,
         progress=progress,
@@ -244,6 +263,16 @@ def _counted_words(
         for text in data.take(parts.training):
             words.add(str(text))
     return words
+
+
+def _number_of_word_bits(recipe: Recipe, words: TermCounts | None) -> int:
+    """Return how many bits of codes tell which words a text has: those of the recipe, if set."""
+    if words is None:
+        return 0
+    if recipe.word_bits != AUTO_WORD_BITS:
+        return recipe.word_bits
+    # The median of a bit of words is 0 for most of them.
+    return 0 if recipe.threshold == "median" else bits_for_words(recipe.n_bits, words)
 
 
 def _sampled(parts: Split, recipe: Recipe) -> Split:

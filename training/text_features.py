@@ -25,9 +25,20 @@ MIN_DOCUMENTS = 2
 SHORT_TEXT = 16
 FIXED_SIZE = 3.0
 """The size of fixed rows of terms, relative to learned ones."""
+MEANING_BITS = 16
+"""The learned bits of a code whose others tell which words a text has."""
+BITS_OF_A_LEARNED_BIT = 0.23
+"""So many bits of information has the sign of a sum of rows on the text that three words are of."""
+MEANING_SIZE = 0.35
+"""The root mean square of the learned logits of documents beside bits of words."""
+WORD_THRESHOLD = 0.085
+"""A bit of words is 1 if they have more weight in a text of length 1: nearly if there is one. For a
+query, a bit of none of its words weighs as much against a document."""
 PAIR_WEIGHT = 0.5
 """The factor of the idf of a pair of words."""
 
+_TEXTS_TO_SCALE_BY = 1000
+_TERMS_AT_ONCE = 50_000
 _SUMMARIES_COMPARED = 2000
 _LEAST_SUMMARIES = 20
 _LEAST_SENTENCES = 3
@@ -74,7 +85,8 @@ class TermCounts:
     def __init__(self, max_terms: int, analyzer: Analyzer = VISIBLE) -> None:
         self.max_terms = max_terms
         self.n_texts = 0
-        self._n_short = 0
+        self.n_short = 0
+        """The texts of at most :data:`SHORT_TEXT` different terms."""
         self.analyzer = analyzer
         self._documents: Counter[str] = Counter()
 
@@ -82,7 +94,7 @@ class TermCounts:
         """Count the terms of a text."""
         terms = set(self.analyzer.terms(text))
         self.n_texts += 1
-        self._n_short += len(terms) <= SHORT_TEXT
+        self.n_short += len(terms) <= SHORT_TEXT
         self._documents.update(terms)
         if len(self._documents) > 2 * self.max_terms:
             self._documents = Counter(dict(self._most_frequent()))
@@ -90,7 +102,7 @@ class TermCounts:
     @property
     def are_short(self) -> bool:
         """Whether half of the texts have at most :data:`SHORT_TEXT` different terms."""
-        return 2 * self._n_short >= self.n_texts > 0
+        return 2 * self.n_short >= self.n_texts > 0
 
     def _most_frequent(self) -> list[tuple[str, int]]:
         ordered = sorted(self._documents.items(), key=lambda one: (-one[1], one[0]))
@@ -99,6 +111,67 @@ class TermCounts:
     def terms(self) -> dict[str, int]:
         """Return the number of texts of each term, at most `max_terms`, the most frequent first."""
         return dict(self._most_frequent())
+
+
+def bits_for_words(n_bits: int, counts: TermCounts) -> int:
+    """Return how many bits of codes of `n_bits` should tell which words a text has.
+
+    Learned bits tell b · :data:`BITS_OF_A_LEARNED_BIT` bits of information, and finding one of N
+    texts among the first ten takes log2(N / 10): for 64 bits, up to some 270,000 texts. Of more,
+    if they are short, :data:`MEANING_BITS` bits are learned and the others are for words. Codes of
+    fewer than 64 bits have no room for both.
+    """
+    can_tell = 10 * 2 ** (BITS_OF_A_LEARNED_BIT * n_bits)
+    is_needed = n_bits >= 4 * MEANING_BITS and counts.n_texts > can_tell and counts.are_short
+    return n_bits - MEANING_BITS if is_needed else 0
+
+
+def hashed_order(terms: Sequence[str], n_bits: int) -> Rows:
+    """Return the bits of a code in an order of its own for each term, int64 ``(V, B)``."""
+    raw = b"".join(shake_128(term.encode()).digest(2 * n_bits) for term in terms)
+    hashes = np.frombuffer(raw, np.uint16).reshape(len(terms), n_bits)
+    return np.argsort(hashes, axis=1, kind="stable")
+
+
+def add_word_bits(
+    encoder: Encoder, counts: TermCounts, known_terms: int, n_bits: int, texts: Sequence[str]
+) -> Encoder:
+    """Return `encoder`, of one layer that reads words, with `n_bits` more that tell the words.
+
+    They are a superimposed code (:func:`hummingbit.training.linear_codes.fit_signatures`): a hash
+    of each word chooses bits, and a text has the bits of all its words. A word v has
+    ``k_v = B idf_v / 2 s`` of the B bits, where s is the mean sum of the idf of a text's words. So
+    rare words have more, and a text has some B / 2 in all. A query weighs a bit by the features
+    of its words that have it. The learned logits of `texts` are scaled to :data:`MEANING_SIZE`.
+
+    The words are those that the encoder learned and the most frequent others of `counts`, up to
+    `known_terms`; the learned bits ignore the others.
+    """
+    learned = texts[:_TEXTS_TO_SCALE_BY]
+    size = float(np.sqrt(np.square(encoder.margins(learned)).mean())) or 1.0
+    scale = np.float32(MEANING_SIZE / size)
+    features = _with_terms(encoder, counts, known_terms)
+    (layer,) = encoder.layers
+    idf = np.ones(features.dimension, np.float32) if features.idf is None else features.idf
+    documents = counts.terms()
+    frequencies = np.array([documents.get(term, 0) for term in features.vocabulary])
+    total = float(frequencies @ idf) / counts.n_texts
+    numbers = np.clip(np.rint(n_bits / 2 * idf / total), 1, n_bits)
+    weight = np.zeros((features.dimension, encoder.n_bits + n_bits), dtype=np.float32)
+    weight[: len(layer.weight), : encoder.n_bits] = layer.weight * scale
+    for start in range(0, features.dimension, _TERMS_AT_ONCE):
+        part = slice(start, start + _TERMS_AT_ONCE)
+        order = hashed_order(features.vocabulary[part], n_bits)
+        chosen = np.arange(n_bits) < numbers[part, None]
+        np.put_along_axis(weight[part, encoder.n_bits :], order, chosen, axis=1)
+    of_words = np.full(n_bits, WORD_THRESHOLD, dtype=np.float32)
+    bias = np.concatenate([layer.bias * scale, np.zeros(n_bits, dtype=np.float32)])
+    return replace(
+        encoder,
+        features=features,
+        layers=[replace(layer, weight=weight, bias=bias)],
+        thresholds=np.concatenate([encoder.thresholds * scale, of_words]),
+    )
 
 
 def add_fixed_rows(encoder: Encoder, counts: TermCounts, known_terms: int) -> Encoder:
@@ -113,27 +186,29 @@ def add_fixed_rows(encoder: Encoder, counts: TermCounts, known_terms: int) -> En
     """
     if not counts.are_short:
         return encoder
-    features, (layer,) = encoder.features, encoder.layers
-    assert isinstance(features, TextFeatures)  # noqa: S101 - of the encoder of a linear method
-    have, n_bits = set(features.vocabulary), encoder.n_bits
-    room = max(0, known_terms - features.dimension)
-    documents = {term: n for term, n in counts.terms().items() if term not in have}
-    added = list(documents)[:room]
-    if not added:
-        return encoder
+    (layer,), n_bits = encoder.layers, encoder.n_bits
+    features = _with_terms(encoder, counts, known_terms)
+    added = features.vocabulary[len(layer.weight) :]
     digests = b"".join(shake_128(term.encode()).digest(n_bits // 8) for term in added)
     bits = np.unpackbits(np.frombuffer(digests, np.uint8)).reshape(len(added), n_bits)
     size = np.float32(FIXED_SIZE * np.sqrt(np.square(layer.weight).mean()))
     rows = (bits.astype(np.float32) * 2 - 1) * size
+    weight = np.vstack([layer.weight, rows])
+    return replace(encoder, features=features, layers=[replace(layer, weight=weight)])
+
+
+def _with_terms(encoder: Encoder, counts: TermCounts, known_terms: int) -> TextFeatures:
+    """Return the features of `encoder` with the most frequent terms of `counts` that it lacks."""
+    features = encoder.features
+    assert isinstance(features, TextFeatures)  # noqa: S101 - of the encoder of a linear method
+    have, room = set(features.vocabulary), max(0, known_terms - features.dimension)
+    documents = {term: n for term, n in counts.terms().items() if term not in have}
+    added = list(documents)[:room]
     idf = features.idf
     if idf is not None:
         n_texts = np.array([documents[term] for term in added])
         idf = np.concatenate([idf, inverse_document_frequency(n_texts, counts.n_texts)])
-    return replace(
-        encoder,
-        features=replace(features, vocabulary=[*features.vocabulary, *added], idf=idf),
-        layers=[replace(layer, weight=np.vstack([layer.weight, rows]))],
-    )
+    return replace(features, vocabulary=[*features.vocabulary, *added], idf=idf)
 
 
 def have_more_terms(texts: Iterable[str], number: int, analyzer: Analyzer = VISIBLE) -> bool:

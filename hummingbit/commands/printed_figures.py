@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hummingbit.commands.printing import without_controls
+from hummingbit.encoder.artifact import WORD_BITS
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.baselines import (
     BM25,
     SOFT_CLASS_SCORES,
@@ -73,12 +76,25 @@ def print_lines(*lines: str) -> None:
         print(line)
 
 
+def print_vocabulary(encoder: Encoder) -> None:
+    """Print how many words the codes of texts know, and how many bits tell which a text has."""
+    if not isinstance(encoder.features, TextFeatures):
+        return
+    line = f"codes know {counted(encoder.features.dimension, 'term')}"
+    n_word_bits = encoder.metadata.get(WORD_BITS)
+    if n_word_bits:
+        about = f"{encoder.n_bits - n_word_bits} tell what it is about"
+        line += f"; {n_word_bits} bits tell which of them a text has, and {about}"
+    print(line, file=sys.stderr)
+
+
 def print_trained(out: Path, trained: Trained) -> None:
     """Print where an encoder was written and how it did on the documents held out."""
     encoder, figures = trained.encoder, trained.validation
     print(f"{out}: {encoder.n_bits} bits, fingerprint {encoder.fingerprint}")
     for warning in trained.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    print_vocabulary(encoder)
     weight = encoder.hybrid_weight
     chosen = () if weight is None else (f"weight of codes beside words: {weight:g}",)
     print_lines(*trained.notes, *chosen)

@@ -34,7 +34,7 @@ from hummingbit.commands.options import (
     naming,
     word_vectors_of,
 )
-from hummingbit.commands.printed_figures import print_figures, print_lines
+from hummingbit.commands.printed_figures import print_figures, print_lines, print_vocabulary
 from hummingbit.commands.printing import timed_stage, without_controls
 from hummingbit.comparison import (
     CHANCE,
@@ -352,6 +352,7 @@ def run(args: argparse.Namespace) -> int:
             out = data_dir / "encoders" / name
             trained = train_by(data, recipe, out, word_vectors=word_vectors, words=corpus.words)
         print_lines(*trained.notes)
+        print_vocabulary(trained.encoder)
         with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
             _index(folder, name, corpus, passages)
     with DataFolder(data_dir, writable=True) as folder:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +14,15 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.artifact import load_encoder
-from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.recipes import Recipe, RecipeError
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.training.data import TrainingDataError, gather
 from hummingbit.training.semi_supervised import train
 from hummingbit.training.text_features import (
     TermCounts,
+    add_word_bits,
+    bits_for_words,
     fit_text_features,
     frequent_terms,
     keep_terms,
@@ -214,6 +218,85 @@ def test_words_of_documents_that_are_not_learned_from_are_known(tmp_path: Path) 
     features = encoder.features
     assert isinstance(features, TextFeatures)
     assert {"whale", "heron"} <= set(features.vocabulary)
+
+
+def test_bits_of_words_find_a_text_by_its_words(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"word{n}" for n in rng.choice(300, 6, replace=False)) for _ in range(2000)]
+    data = gather([Document(id=str(i), text=text) for i, text in enumerate(texts)])
+    recipe = Recipe(method="ict", n_bits=64, epochs=1, min_steps=1, max_terms=50)
+    queries = [" ".join(text.split()[2:5]) for text in texts[:200]]
+    found = {}
+    for word_bits in (0, 56):
+        out = tmp_path / str(word_bits)
+        train(data, replace(recipe, word_bits=word_bits), out, progress=False)
+        encoder = load_encoder(out)
+        assert (encoder.n_bits, encoder.features.dimension) == (64, 300)
+        scores = encoder.query_weights(queries) @ np.where(encoder.margins(texts) > 0, 1, -1).T
+        own = scores[np.arange(len(queries)), np.arange(len(queries))]
+        found[word_bits] = np.mean((scores > own[:, None] + 1e-5).sum(axis=1) < 3)
+    assert found[56] > 0.95
+    assert found[56] > found[0] + 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_bits": 64, "word_bits": 64}, "word_bits is 64; it must be below n_bits, 64"),
+        ({"word_bits": 8, "known_terms": 0}, "word_bits is 8; it must be 0 if known_terms is 0"),
+    ],
+)
+def test_bits_of_words_leave_room_and_need_words(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        Recipe(method="ict", **settings)
+
+
+@pytest.mark.parametrize(
+    ("n_texts", "text", "n_bits", "expected"),
+    [
+        (1_000_000, "five words of a text", 64, 48),
+        (100_000, "five words of a text", 64, 0),
+        (1_000_000, "five words of a text", 128, 0),
+        (1_000_000, "five words of a text", 32, 0),
+        (1_000_000, " ".join(f"word{n}" for n in range(40)), 64, 0),
+    ],
+)
+def test_codes_of_many_short_texts_have_bits_for_words(
+    n_texts: int, text: str, n_bits: int, expected: int
+) -> None:
+    counts = TermCounts(100)
+    for _ in range(10):
+        counts.add(text)
+    counts.n_texts, counts.n_short = n_texts, n_texts * (counts.n_short // 10)
+    assert bits_for_words(n_bits, counts) == expected
+
+
+@given(st.integers(0, 1000), st.integers(1, 6))
+def test_rare_words_have_more_bits(seed: int, n_rare: int) -> None:
+    rng = np.random.default_rng(seed)
+    counts = TermCounts(100)
+    texts = [f"common{i % 4} rare{rng.integers(8)} rare{rng.integers(9)}" for i in range(80)]
+    for text in texts:
+        counts.add(text)
+    features = fit_text_features(texts, n_rare + 1, min_documents=1)
+    weight = rng.normal(size=(features.dimension, 8)).astype(np.float32)
+    layer = Layer(weight, np.zeros(8, np.float32), "identity")
+    encoder = Encoder(features, [layer], np.zeros(8, np.float32), {})
+    whole = add_word_bits(encoder, counts, 100, 56, texts)
+    assert isinstance(whole.features, TextFeatures)
+    assert set(whole.features.vocabulary) == set(counts.terms())
+    rows = whole.layers[0].weight[:, 8:]
+    assert set(np.unique(rows)) <= {0.0, 1.0}
+    order = np.argsort([counts.terms()[term] for term in whole.features.vocabulary])
+    assert (np.diff(rows.sum(axis=1)[order]) <= 0).all()
+    # A text has every bit of its words, and the learned bits as before.
+    codes, before = whole.margins(texts) > 0, encoder.margins(texts)
+    row_of = dict(zip(whole.features.vocabulary, rows > 0, strict=True))
+    for code, text in zip(codes, texts, strict=True):
+        expected = np.any([row_of[term] for term in text.split()], axis=0)
+        assert (code[8:] == expected).all()
+    if n_rare + 1 == whole.features.dimension:
+        assert ((before > 0) == codes[:, :8]).all()
 
 
 def test_long_texts_get_no_rows_of_rare_words(tmp_path: Path) -> None:
