@@ -113,7 +113,7 @@ def test_class_codes_are_searched_by_their_query_head(
     out = tmp_path / "encoders" / "topics"
     assert hummingbit("train", "class-codes", "--data", corpus, "--bits", "16", "--out", out) == 0
     captured = capsys.readouterr()
-    assert "trial: query classifier both, content share 0.25: 0." in captured.err
+    assert "trial: query classifier both, content share 0.25: " in captured.err
     assert "chosen: " in captured.err
     assert "360 labels shown; 40 documents held out" in captured.out
     build = ["index", "build", "topics", corpus, "--encoder", "topics", "--data-dir", tmp_path]
