@@ -91,6 +91,8 @@ class SuggestingParser(argparse.ArgumentParser):
     An option is refused before anything else is checked: one that is misspelt is also missing.
     """
 
+    _is_second_reading = False
+
     def add_subparsers(self, **options: Any) -> Any:
         """Add sub-commands as argparse does, with descriptions."""
         return super().add_subparsers(**{"action": _DescribedParsers, **options})
@@ -99,12 +101,33 @@ class SuggestingParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """Parse as argparse does, but refuse whatever is unknown."""
+        if self._is_second_reading:
+            return super().parse_known_args(args, namespace)
         for argument in self._own_arguments(args or ()):
             self._check_option(argument)
-        parsed, rest = super().parse_known_args(args, namespace)
+        if self._may_lack_an_argument():
+            # It calls this method for the options, and again for the other arguments.
+            self._is_second_reading = True
+            try:
+                parsed, rest = super().parse_known_intermixed_args(args, namespace)
+            finally:
+                self._is_second_reading = False
+        else:
+            parsed, rest = super().parse_known_args(args, namespace)
         if rest:
             self._refuse(rest[0])
         return parsed, rest
+
+    def _may_lack_an_argument(self) -> bool:
+        """Whether an argument without a dash may be left out, and so may follow options.
+
+        argparse decides that it was left out at the first option that follows the argument before
+        it: ``search NAME --limit 3 TEXT`` would have no TEXT.
+        """
+        groups = self._mutually_exclusive_groups
+        grouped = {action for group in groups for action in group._group_actions}  # noqa: SLF001
+        own = [action for action in self._actions if not action.option_strings]
+        return any(action.nargs == argparse.OPTIONAL for action in own) and grouped.isdisjoint(own)
 
     def _own_arguments(self, arguments: Sequence[str]) -> Iterable[str]:
         """Yield the arguments before a sub-command, which has a parser of its own, and ``--``."""

@@ -169,6 +169,22 @@ def test_a_misspelt_word_is_answered_with_the_nearest(
     assert MISSPELT[command] in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["c", "--limit", "1", "jam"],
+        ["--limit", "1", "c", "jam"],
+        ["c", "--no-payload", "jam", "--limit", "1"],
+        ["c", "--limit", "1", "--", "jam"],
+    ],
+)
+def test_a_text_may_follow_options(
+    place: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", "--json", "--data-dir", str(place), *command]) == 0
+    assert [hit["id"] for hit in json.loads(capsys.readouterr().out)["hits"]] == ["a"]
+
+
 def test_a_value_after_two_dashes_is_no_option(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
