@@ -63,7 +63,8 @@ def test_a_batch_gives_the_codes_that_single_texts_give() -> None:
 def test_few_documents_have_the_codes_that_batches_give() -> None:
     texts = ["Title apple\n\nBread apple. Butter and cherry, bread. Apple", "", *random_texts(60)]
     for encoder in (text_encoder(), class_encoder()):
-        features = replace(encoder.features, l2_normalize=True, summary_weight=1.5)  # type: ignore[type-var]
+        assert isinstance(encoder.features, TextFeatures)
+        features = replace(encoder.features, l2_normalize=True, summary_weight=1.5)
         for one in (encoder, replace(encoder, features=features)):
             sure = np.abs(one.margins(texts)) > 1e-4
             few, batch = (
