@@ -137,7 +137,6 @@ BEFORE_SETTINGS = {
     **asdict(Recipe()),
     "analyzer": "words",
     "summary_weight": 0.0,
-    "word_bits": 0,
 }
 # The documents that a linear method learns from. More take memory and time, and add little.
 MAX_LEARNED = 100_000
