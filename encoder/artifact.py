@@ -47,6 +47,7 @@ from hummingbit.encoder.encoder import (
 )
 from hummingbit.encoder.endpoint import EndpointError, EndpointModel
 from hummingbit.encoder.learned import LearnedDocuments
+from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.text_features import MAX_SUMMARY_WEIGHT, Floats, TermWeighting, TextFeatures
 from hummingbit.encoder.text_model import MAX_TOKENS, ModelError, Pooling, Precision, TextModel
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures, triangle_length
@@ -237,16 +238,31 @@ class ClassCodeSpec(_Strict):
         return written
 
 
-class Manifest(_Strict):
-    """The content of ``encoder.json``."""
+class ReconstructionSpec(_Strict):
+    """The blocks of a :class:`Reconstruction`; its mean and lengths are in ``weights.safetensors``.
 
-    format_version: Literal[1] = 1
+    Its decoder is the weight of the layer.
+    """
+
+    ends: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1, max_length=64, strict=False)
+
+
+class Manifest(_Strict):
+    """The content of ``encoder.json``.
+
+    The `format_version` is 2 for an encoder with a reconstruction, which readers of version 1
+    refuse, and 1 for every other.
+    """
+
+    format_version: Literal[1, 2] = 1
     n_bits: int
     features: FeaturesSpec = Field(discriminator="kind")
     layers: tuple[LayerSpec, ...] = Field(max_length=64, strict=False)
     """None where the bits are the signs of a vector."""
     class_code: ClassCodeSpec | None = None
     """Left out of the file if None, as in the first artifacts."""
+    reconstruction: ReconstructionSpec | None = None
+    """Left out of the file if None."""
     hybrid_weight: float | None = Field(default=None, ge=MIN_HYBRID_WEIGHT, le=MAX_HYBRID_WEIGHT)
     """Left out of the file if None."""
     metadata: dict[str, Any]
@@ -255,7 +271,7 @@ class Manifest(_Strict):
     @model_serializer(mode="wrap")
     def _without_none(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
-        for name in ("class_code", "hybrid_weight"):
+        for name in ("class_code", "reconstruction", "hybrid_weight"):
             if written[name] is None:
                 del written[name]
         return written
@@ -277,6 +293,7 @@ class Manifest(_Strict):
             raise ValueError(f"{found}; it must have {self.n_bits - class_bits}")
         if self.layers and not isinstance(features, TextSpec):
             self._check_first_layer(self._outputs(features))
+        self._check_reconstruction()
         needed = [WEIGHTS, GOLDEN, *_FILES_OF_FEATURES.get(type(features), ())]
         for name in needed:
             if name not in self.files:
@@ -291,6 +308,24 @@ class Manifest(_Strict):
         if isinstance(features, TextSpec):
             raise ValueError("an encoder of terms needs a layer")  # noqa: TRY004 - of pydantic
         return features.dimension
+
+    def _check_reconstruction(self) -> None:
+        is_expected = self.format_version == 2
+        if is_expected != (self.reconstruction is not None):
+            has = "no reconstruction" if is_expected else "a reconstruction"
+            raise ValueError(f"format_version is {self.format_version}, and there is {has}")
+        if self.reconstruction is None:
+            return
+        is_linear = len(self.layers) == 1 and self.layers[0].activation == "identity"
+        if not is_linear or self.class_code or isinstance(self.features, TextSpec | SpdSpec):
+            raise ValueError("a reconstruction needs vectors and one layer without activation")
+
+    @field_validator("format_version", mode="before")
+    @classmethod
+    def _check_format(cls, version: Any) -> Any:
+        if isinstance(version, int) and version > 2:
+            raise ValueError(f"is {version}, of a later version of hummingbit; this one reads 1, 2")
+        return version
 
     def _check_first_layer(self, inputs: int) -> None:
         if self.layers[0].inputs != inputs:
@@ -425,6 +460,23 @@ def read_class_code(
         raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
 
 
+def _read_reconstruction(
+    manifest: Manifest, tensors: Mapping[str, Floats], layers: Sequence[Layer], folder: Path
+) -> Reconstruction | None:
+    spec = manifest.reconstruction
+    if spec is None:
+        return None
+    (layer,) = layers
+    mean = read_tensor(tensors, folder, "reconstruction.mean", layer.weight.shape[:1])
+    lengths = read_tensor(tensors, folder, "reconstruction.lengths", (len(spec.ends),))
+    if layer.bias.any() or tensors["thresholds"].any():
+        raise ArtifactError(f"{folder / WEIGHTS}: with a reconstruction, thresholds must be 0")
+    try:
+        return Reconstruction(layer.weight, mean, spec.ends, lengths)
+    except ValueError as error:
+        raise ArtifactError(f"{folder / WEIGHTS}: reconstruction: {error}") from error
+
+
 def read_tensor(
     tensors: Mapping[str, Floats], folder: Path, name: str, shape: tuple[int, ...]
 ) -> Floats:
@@ -519,6 +571,9 @@ def _tensors(encoder: Encoder) -> dict[str, npt.NDArray[Any]]:
             tensors[f"class_code.{name}.bias"] = class_map.bias
         tensors["class_code.codewords"] = code.codewords
         tensors["class_code.certainty"] = code.certainty
+    if encoder.reconstruction is not None:
+        tensors["reconstruction.mean"] = encoder.reconstruction.mean
+        tensors["reconstruction.lengths"] = encoder.reconstruction.lengths
     floats = {
         name: np.ascontiguousarray(tensor, dtype=np.float32) for name, tensor in tensors.items()
     }
@@ -539,11 +594,14 @@ def _in_8_bits(weight: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
 
 
 def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
+    blocks = encoder.reconstruction
     return Manifest(
+        format_version=1 if blocks is None else 2,
         n_bits=encoder.n_bits,
         features=_features_spec(encoder.features),
         layers=tuple(map(_layer_spec, encoder.layers)),
         class_code=_class_code_spec(encoder),
+        reconstruction=None if blocks is None else ReconstructionSpec(ends=tuple(blocks.ends)),
         hybrid_weight=encoder.hybrid_weight,
         metadata=dict(encoder.metadata),
         files={name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(contents.items())},
@@ -603,8 +661,7 @@ def _golden(encoder: Encoder, examples: Inputs) -> dict[str, Any]:
         of_probe = encoder.encode_features(encoder.features.probe_vectors)
         texts = [*encoder.features.probe_texts]
         return {"inputs": texts, "codes": [*map(code_to_hex, of_probe)]}
-    margins = np.abs(encoder.margins(examples)).min(axis=1)
-    farthest = np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]
+    farthest = np.argsort(-encoder.least_margins(examples), kind="stable")[:GOLDEN_INPUTS]
     inputs: Sequence[Any] = (
         [examples[i] for i in farthest]
         if encoder.kind == "text"
@@ -623,7 +680,7 @@ def _json_bytes(value: Any) -> bytes:
 # ======================  ============================================================
 # ``encoder.json``        :class:`Manifest`: what the encoder is, and the SHA-256 of every other
 # file ``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``,
-#                         ``spd.I.weight``, and the tensors of a class code
+#                         ``spd.I.weight``, the tensors of a class code and a reconstruction
 # ``vocabulary.txt``      one term a line, for encoders of terms
 # ``model.onnx``          the network of a language model, and
 # ``tokenizer.json``      its tokenizer
@@ -699,23 +756,25 @@ def load_encoder(folder: Path) -> Encoder:
     except SafetensorError as error:
         raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
     tensor = partial(read_tensor, tensors, folder)
+    layers = [
+        Layer(
+            weight=_read_weight(tensors, folder, i, spec),
+            bias=tensor(f"layers.{i}.bias", (spec.outputs,)),
+            activation=spec.activation,
+            precision=spec.precision,
+        )
+        for i, spec in enumerate(manifest.layers)
+    ]
     encoder = Encoder(
         features=read_features(manifest, tensors, files, folder),
-        layers=[
-            Layer(
-                weight=_read_weight(tensors, folder, i, spec),
-                bias=tensor(f"layers.{i}.bias", (spec.outputs,)),
-                activation=spec.activation,
-                precision=spec.precision,
-            )
-            for i, spec in enumerate(manifest.layers)
-        ],
+        layers=layers,
         thresholds=tensor("thresholds", (manifest.n_bits,)),
         metadata=manifest.metadata,
         fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
         class_code=read_class_code(manifest, tensors, folder),
         hybrid_weight=manifest.hybrid_weight,
         learned=_read_learned(files, folder),
+        reconstruction=_read_reconstruction(manifest, tensors, layers, folder),
     )
     _check_golden(encoder, files[GOLDEN], folder, stemmer_mismatch(manifest))
     return encoder

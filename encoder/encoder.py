@@ -15,6 +15,7 @@ from hummingbit.encoder.class_code import ClassCode
 from hummingbit.encoder.codes import Codes, check_n_bits, pack_bits
 from hummingbit.encoder.endpoint import EndpointModel
 from hummingbit.encoder.learned import LearnedDocuments
+from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.spelling import FindWords, QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, native
 from hummingbit.encoder.text_model import Precision, TextModel
@@ -87,8 +88,10 @@ class WeightedQueries(NamedTuple):
 class Encoder:
     """Features, a network and thresholds: bit b of a code is 1 where logit_b > threshold_b.
 
-    With a `class_code`, its bits come first and the network gives the logits of the others. The
-    network reads the summaries of documents, too, if the features have a summary weight.
+    With a `class_code`, its bits come first and the network gives the logits of the others. With a
+    `reconstruction`, which has the weight of the only layer, it gives the logits of documents, and
+    the network those of queries; biases and thresholds are 0. The network reads the summaries of
+    documents, too, if the features have a summary weight.
     `hybrid_weight` is the weight of codes in a hybrid ranking where a search names none.
     `metadata` records what the encoder was trained on and how. `fingerprint` identifies the
     artifact that it was loaded from, and is empty for an encoder that was never written. `learned`
@@ -103,6 +106,7 @@ class Encoder:
     class_code: ClassCode | None = None
     hybrid_weight: float | None = None
     learned: LearnedDocuments = field(default_factory=LearnedDocuments, compare=False)
+    reconstruction: Reconstruction | None = None
 
     def __repr__(self) -> str:
         """Return a line without the weights, for interactive use."""
@@ -212,6 +216,19 @@ class Encoder:
             InputError: if `inputs` is not what the encoder takes.
         """
         return self.logits(inputs) - self.thresholds
+
+    def least_margins(self, inputs: Inputs) -> Floats:
+        """Return the least number that decides on a bit of each document, ``float32[N]``.
+
+        Where it is far from 0, a code does not depend on how a processor rounds.
+
+        Raises:
+            InputError: if `inputs` is not what the encoder takes.
+        """
+        if self.reconstruction is None:
+            return np.asarray(np.abs(self.margins(inputs)).min(axis=1))
+        parts = [self.reconstruction.logits(self._transform(some))[1] for some in _batches(inputs)]
+        return np.concatenate(parts)
 
     def encode_queries(self, inputs: Inputs) -> Codes:
         """Return the packed codes of `inputs` as queries, uint8 of shape ``(N, code_size)``.
@@ -336,6 +353,8 @@ class Encoder:
 
     def _logits_of_rows(self, rows: Any, network_rows: Any) -> Floats:
         """Return the logits of documents; the class code reads `rows`, the layers the others."""
+        if self.reconstruction is not None:
+            return self.reconstruction.logits(rows)[0]
         logits = self._forward(network_rows)
         if self.class_code is None:
             return logits

@@ -47,8 +47,8 @@ def onnx_model(encoder: Encoder) -> bytes:
     """Return the contents of an ONNX file of `encoder`.
 
     Raises:
-        OnnxError: if `encoder` takes matrices, has a class code, a language model or no layer, or
-            onnx is not installed.
+        OnnxError: if `encoder` takes matrices, has a class code, a reconstruction, a language model
+            or no layer, or onnx is not installed.
     """
     if encoder.class_code is not None:
         raise OnnxError(
@@ -57,6 +57,10 @@ def onnx_model(encoder: Encoder) -> bytes:
     if isinstance(encoder.features, LanguageModel):
         raise OnnxError(
             "an encoder of a language model cannot be exported: it has a network inside"
+        )
+    if encoder.reconstruction is not None:
+        raise OnnxError(
+            "an encoder with a reconstruction cannot be exported: bits are chosen in many steps"
         )
     if not encoder.layers:
         raise OnnxError("an encoder by signs has no network: bit b is 1 where number b is positive")

@@ -462,6 +462,8 @@ MODEL_BITS = 128
 """The bits of codes of a language model by default."""
 AUTO = "auto"
 """The value of a prompt for that of the model."""
+RECONSTRUCTION = "reconstruction"
+"""The head by which a linear map of the bits reconstructs the vectors."""
 
 
 @dataclass(frozen=True)
@@ -479,9 +481,10 @@ class ModelRecipe(LabelledRecipe):
     head: str = setting(
         "sne",
         "how vectors become bits: so that nearest neighbours are kept, which needs torch (sne), by"
-        " iterative quantization (itq), or into class, certainty and content, from labels"
-        " (class-codes)",
-        *("sne", ITQ, CLASS_CODES),
+        " iterative quantization (itq), so that a linear map reconstructs the vectors, for the"
+        " rankings asymmetric and hybrid (reconstruction), or into class, certainty and content,"
+        " from labels (class-codes)",
+        *("sne", ITQ, RECONSTRUCTION, CLASS_CODES),
     )
     model: str = setting(
         "", "the folder of the model, as sentence-transformers saves it, or the URL of an endpoint"

@@ -66,8 +66,8 @@ def has_torch() -> bool:
 def check_torch(recipe: object) -> None:
     """Check that torch is installed if training by `recipe` needs it.
 
-    All recipes need it but those of itq, pca-sign and lsh, of model with the head itq, and of
-    class-codes whose content is not learned by ict.
+    All recipes need it but those of itq, pca-sign and lsh, of model with another head than sne, and
+    of class-codes whose content is not learned by ict.
 
     Raises:
         ModuleNotFoundError: if it is not.

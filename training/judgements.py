@@ -112,11 +112,16 @@ def train_judged(
         ArtifactError: if the start cannot be read, or `out` exists and `overwrite` is false.
         InputError: if the encoder does not take the documents or the queries.
         EvaluationError: if no judgement names a query and a document, or no grade is above 0.
-        TrainingDataError: if fewer than ten queries have a relevant document, or `vectors` are not
-            of the encoder's language model.
+        TrainingDataError: if the encoder has a reconstruction, fewer than ten queries have a
+            relevant document, or `vectors` are not of the encoder's language model.
     """
     check_destination(out, overwrite=overwrite)
     encoder = load_encoder(start)
+    if encoder.reconstruction is not None:
+        problem = "bits of documents are no linear map; train --head sne or itq, and learn from it"
+        raise TrainingDataError(
+            f"start: is an encoder with the head reconstruction, whose {problem}"
+        )
     _, notes = relevance_by_qrels(qrels, queries.ids, data.ids)
     grades = grades_of(qrels, queries.ids, data.ids)
     judged = np.flatnonzero(np.diff(grades.indptr))

@@ -1,7 +1,8 @@
 """``hummingbit train model``: codes of what a language model knows.
 
 The model reads every document once. A head, one linear map with a threshold for every bit, turns
-the vectors into codes (:func:`fit_head`). It learns from the vectors and from queries that are made
+the vectors into codes (:func:`fit_head`), or bits are chosen so that a linear map reconstructs the
+vectors (:func:`fit_reconstruction`). It learns from the vectors and from queries that are made
 of some documents (:func:`make_queries`). With labels, the head may be class codes instead
 (:mod:`hummingbit.training.class_codes`). The encoder contains the model, its tokenizer and the
 head, so it turns texts into codes with nothing else.
@@ -34,13 +35,16 @@ from hummingbit.encoder.endpoint import (
 from hummingbit.encoder.recipes import (
     AUTO,
     CLASS_CODES,
+    RECONSTRUCTION,
     ClassCodeRecipe,
     ModelRecipe,
     RecipeError,
 )
+from hummingbit.encoder.reconstruction import Reconstruction, descend, factors_of, signs
 from hummingbit.encoder.text_features import Floats, split_sentences, summary_of
 from hummingbit.encoder.text_model import ModelError, TextModel
 from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.training.data import TrainingData, TrainingDataError
@@ -160,10 +164,15 @@ def _fit_encoder(
         return replace(
             fit_class_codes(vectors, parts, _class_recipe(recipe)).encoder, features=model
         )
+    known: Floats = np.asarray(vectors.take(parts.training))
+    if recipe.head == RECONSTRUCTION:
+        blocks = fit_reconstruction(known, recipe.n_bits, recipe.seed)
+        zeros: Floats = np.zeros(recipe.n_bits, dtype=np.float32)
+        layer = Layer(blocks.decoder, zeros, "identity")
+        return Encoder(model, [layer], zeros, {}, reconstruction=blocks)
     queries = None
     if recipe.head == "sne":
         queries = make_queries(model, [texts[row] for row in parts.training], recipe.seed)
-    known: Floats = np.asarray(vectors.take(parts.training))
     layer, thresholds = fit_head(known, recipe.n_bits, recipe.seed, recipe.head, queries)
     return Encoder(model, [layer], thresholds, {})
 
@@ -300,6 +309,56 @@ def _nested_itq(vectors: Floats, n_bits: int, seed: int) -> tuple[Floats, Floats
         blocks.append((some @ rotation)[:, : end - start])
     weight = np.hstack(blocks)
     return weight.astype(np.float32), np.asarray(mean @ weight, dtype=np.float32)
+
+
+# The turns of a fit, and the documents that it learns from, at most.
+_TURNS, _FITTED = 10, 50_000
+# Least squares shrinks a decoder by this share of the documents, so that few documents suffice.
+_RIDGE = 0.01
+
+
+def fit_reconstruction(vectors: Floats, n_bits: int, seed: int) -> Reconstruction:
+    """Learn codes of `n_bits` from which a linear map reconstructs `vectors`, ``float32[N, D]``.
+
+    The bits of a block begin as iterative quantization of what the blocks before it leave. The
+    decoder and the bits are then found in turns: the decoder by least squares, the bits one after
+    the other. Blocks end at the :data:`WIDTHS`, so the first 64 bits of a longer code are the code
+    of 64 bits.
+    """
+    if len(vectors) > _FITTED:
+        vectors = vectors[np.random.default_rng(seed).permutation(len(vectors))[:_FITTED]]
+    vectors = unit_rows(vectors)
+    mean = vectors.mean(axis=0)
+    decoded = np.tile(mean, (len(vectors), 1))
+    scales: Floats = np.ones((len(vectors), 1), dtype=np.float32)
+    ends = [*(width for width in WIDTHS if width < n_bits), n_bits]
+    decoders, lengths = [], []
+    for start, end in pairwise([0, *ends]):
+        left = scales * vectors - decoded
+        _, directions = np.linalg.eigh(left.T @ left)
+        first = directions[:, ::-1][:, : end - start]
+        rotation = itq_rotation(np.asarray(left @ first, dtype=np.float32), seed)
+        bits: Floats = signs(left @ (first @ rotation))
+        for _ in range(_TURNS):
+            left = scales * vectors - decoded
+            decoder = _least_squares(bits, left)
+            descend(bits, (left - bits @ decoder) @ decoder.T, decoder @ decoder.T)
+            now = decoded + bits @ decoder
+            squares = np.square(now).sum(axis=1, keepdims=True)
+            length = float(np.sqrt(squares).mean())
+            scales *= factors_of(squares, length)
+            scales /= scales.mean()
+        decoded = now
+        decoders.append(decoder)
+        lengths.append(length)
+    weight = np.ascontiguousarray(np.vstack(decoders).T)
+    return Reconstruction(weight, mean, ends, np.array(lengths, dtype=np.float32))
+
+
+def _least_squares(bits: Floats, targets: Floats) -> Floats:
+    """Return C for which bᵀC are nearest to the targets."""
+    ridge = np.eye(bits.shape[1], dtype=np.float32) * (_RIDGE * len(bits))
+    return np.linalg.solve(bits.T @ bits + ridge, bits.T @ targets).astype(np.float32)
 
 
 MOST_LOST = 0.005

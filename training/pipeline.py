@@ -233,7 +233,7 @@ def write_encoder(
     examples = parts.training[:_EXAMPLES]
     warnings = collapse_warnings(measured.encode(known.take(examples)))
     if vectors is not None:
-        margins = np.abs(measured.margins(known.take(examples))).min(axis=1)
+        margins = measured.least_margins(known.take(examples))
         examples = examples[np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]]
     written = write_artifact(
         out,

@@ -3,10 +3,10 @@
 The model reads the documents and the queries once; the vectors are kept in the folder of results.
 The codes are those of :func:`hummingbit.training.model_codes.fit_head`, of each number of bits,
 those of iterative quantization (ITQ), learned for each number of bits, those of
-:mod:`experiments.model_codes.reconstruction`, and the signs of the vectors. Each seed learns a
-head; all seeds learn from the same made queries. Codes are ranked by the query's real values
-(``asymmetric``), and by these and words (``hybrid``, with stems). Hybrids
-have the weight of codes that is best, by mean nDCG@10, on the other corpora, the one that
+:func:`hummingbit.training.model_codes.fit_reconstruction`, and the signs of the vectors. Each seed
+learns a head; all seeds learn from the same made queries. Codes are ranked by the query's real
+values (``asymmetric``), and by these and words (``hybrid``, with stems). Hybrids have the weight of
+codes that is best, by mean nDCG@10, on the other corpora, the one that
 :mod:`hummingbit.evaluation.fusion` fits to the documents alone, and the one that is best on the
 judged queries themselves. Beside them are BM25 with stems, the model's cosine, and the two on one
 scale, summed with the weight of the others.
@@ -32,12 +32,12 @@ from experiments.judged_queries.compared_rankings import (
     build_index,
 )
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
-from experiments.model_codes.reconstruction import fit_reconstruction
 from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.codes import pack_bits
 from hummingbit.encoder.encoder import Encoder, Layer
+from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.text_model import TextModel
 from hummingbit.evaluation.evaluate import evaluate_by_score
@@ -46,7 +46,12 @@ from hummingbit.evaluation.result import Evaluation
 from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.rankings import BEST_BY_WORDS
 from hummingbit.training.linear_codes import MadeQueries, fit_itq
-from hummingbit.training.model_codes import fit_head, make_queries, read_documents
+from hummingbit.training.model_codes import (
+    fit_head,
+    fit_reconstruction,
+    make_queries,
+    read_documents,
+)
 from hummingbit.training.model_folders import ModelFolder, read_model
 
 SUMMARY = "judged queries: codes of a language model, its cosines, and words"
@@ -172,9 +177,21 @@ class _LinearHead(NamedTuple):
         return np.asarray(queries @ self.weight - self.thresholds)
 
 
+class _ReconstructionHead(NamedTuple):
+    """Bits that are chosen beside one another, and the map that reconstructs vectors from them."""
+
+    blocks: Reconstruction
+
+    def encode(self, vectors: Floats) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.blocks.logits(vectors)[0] > 0)
+
+    def weights(self, queries: Floats) -> Floats:
+        return np.asarray(queries @ self.blocks.decoder)
+
+
 def _fit(name: str, vectors: Floats, n_bits: int, seed: int, made: MadeQueries | None) -> _Head:
     if name == "reconstruction":
-        return fit_reconstruction(vectors, n_bits, seed)
+        return _ReconstructionHead(fit_reconstruction(vectors, n_bits, seed))
     if name == "ITQ":
         return _LinearHead(*fit_itq(vectors, n_bits, seed))
     layer, thresholds = fit_head(vectors, n_bits, seed, queries=made)

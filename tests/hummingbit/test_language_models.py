@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from hummingbit import SemanticHasher, load_encoder
 from hummingbit.cli import main
+from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.recipes import DEFAULT_BITS, MODEL_BITS
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import Query
@@ -84,6 +85,48 @@ def test_from_a_folder_of_a_model_to_a_search(
         assert codes == [bytes(code.tolist()).hex() for code in encoder.encode(documents[:5])]
 
 
+def test_bits_that_reconstruct_vectors_are_searched_by_every_ranking(
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    documents = texts()
+    write_documents(tmp_path / "d.jsonl", documents)
+    train = ["train", "model", "--model", str(model), "--data", "d.jsonl", "--out", "encoders/m"]
+    assert main([*train, "--head", "reconstruction", "--bits", "24"]) == 0
+    assert main(["index", "build", "c", "d.jsonl", "--encoder", "m"]) == 0
+    encoder = load_encoder(Path("encoders/m"))
+    assert encoder.reconstruction is not None
+    assert encoder.metadata["recipe"]["head"] == "reconstruction"
+    signs = unpack_codes(encoder.encode(documents)).astype(np.float32) * 2 - 1
+    weights = encoder.query_weights(documents[7:8])
+    expected = {
+        "asymmetric": -(weights @ signs.T)[0],
+        "hamming": (np.where(weights > 0, 1, -1) != signs).sum(axis=1),
+    }
+    for ranking, values in expected.items():
+        capsys.readouterr()
+        assert main(["search", "c", documents[7], "--ranking", ranking, "--json"]) == 0
+        hits = json.loads(capsys.readouterr().out)["hits"]
+        rows = [int(hit["id"][1:]) for hit in hits]
+        np.testing.assert_allclose(values[rows], np.sort(values)[: len(rows)], rtol=1e-5)
+    assert main(["search", "c", documents[7], "--ranking", "hybrid", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hits"][0]["id"] == "d7"
+    with running_service(tmp_path) as client:
+        inputs = {"inputs": [{"text": text} for text in documents[:5]]}
+        codes = client.post("/v1/encoders/m/encode", json=inputs).json()["codes"]
+        assert codes == [bytes(code.tolist()).hex() for code in encoder.encode(documents[:5])]
+        added = {"documents": [{"id": "added", "text": "eigen norm basis kernel"}]}
+        assert client.put("/v1/collections/c/documents", json=added).status_code == 200
+        body = {"text": "eigen norm basis kernel", "limit": 81, "with_code": True}
+        hits = client.post("/v1/collections/c/search", json=body).json()["hits"]
+        (code,) = [hit["code"] for hit in hits if hit["id"] == "added"]
+        (own,) = encoder.encode(["eigen norm basis kernel"])
+        assert code == bytes(own.tolist()).hex()
+
+
 def test_settings_of_a_model_are_options(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +168,16 @@ def test_the_estimator_takes_a_model(model: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.encode(documents), codes)
     with pytest.raises(ValueError, match="'model' is not one of"):
         SemanticHasher(n_bits=16, method="ict", model=model).fit(documents)
+
+
+def test_the_estimator_takes_a_head(model: Path, tmp_path: Path) -> None:
+    documents = texts(60)
+    hasher = SemanticHasher(n_bits=16, model=model, settings={"head": "reconstruction"})
+    codes = hasher.fit(documents).transform(documents)
+    assert hasher.encoder_.reconstruction is not None
+    again = load_encoder(hasher.save(tmp_path / "saved"))
+    np.testing.assert_array_equal(again.encode(documents), codes)
+    np.testing.assert_array_equal(again.query_weights(documents), hasher.query_weights(documents))
 
 
 def test_quickstart_takes_a_model(

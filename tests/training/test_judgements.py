@@ -14,9 +14,11 @@ from hummingbit.encoder.artifact import load_encoder, write_artifact
 from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.encoder.recipes import JudgementRecipe, RecipeError
 from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.training.data import TrainingData, TrainingDataError, tags_of
 from hummingbit.training.judgements import METRIC, train_judged
+from hummingbit.training.model_codes import fit_reconstruction
 from hummingbit.training.objectives.neighbours import ranking_loss
 from tests.support.encoders import class_encoder, text_encoder, vector_encoder
 
@@ -148,6 +150,19 @@ def test_what_cannot_be_learned_from_is_named(tmp_path: Path) -> None:
     vectors = np.zeros((80, 3), dtype=np.float32)
     with pytest.raises(TrainingDataError, match="vectors: the encoder has no language model"):
         train_judged(start, documents, queries, qrels, vectors=vectors, **arguments)
+    vectors = np.random.default_rng(0).normal(size=(80, 16)).astype(np.float32)
+    blocks = fit_reconstruction(vectors, 16, 0)
+    zeros = np.zeros(16, dtype=np.float32)
+    chosen = Encoder(
+        VectorFeatures(16),
+        [Layer(blocks.decoder, zeros, "identity")],
+        zeros,
+        {},
+        reconstruction=blocks,
+    )
+    start = written(chosen, tmp_path / "chosen", vectors)
+    with pytest.raises(TrainingDataError, match="start: is an encoder with the head reconstruct"):
+        train_judged(start, documents, queries, qrels, **arguments)
     with pytest.raises(RecipeError, match="held_out is 1"):
         JudgementRecipe(held_out=1.0)
     assert not (tmp_path / "out").exists()

@@ -127,6 +127,23 @@ def test_8_bits_are_taken_where_made_queries_lose_little(folder: Path, tmp_path:
     assert exact.notes == ()
 
 
+def test_bits_are_chosen_for_each_text_alone(folder: Path, tmp_path: Path) -> None:
+    data = corpus(100)
+    recipe = ModelRecipe(model=str(folder), n_bits=32, head="reconstruction")
+    trained = train_model(data, recipe, tmp_path / "out")
+    encoder = load_encoder(tmp_path / "out")
+    assert encoder.hybrid_weight is not None
+    texts = [*map(str, data.inputs)]
+    codes = encoder.encode(texts)
+    assert isinstance(encoder.features, TextModel)
+    np.testing.assert_array_equal(encoder.encode_features(encoder.features.transform(texts)), codes)
+    np.testing.assert_array_equal(encoder.encode(texts[7:8]), codes[7:8])
+    weights = encoder.query_weights(texts)
+    np.testing.assert_array_equal(encoder.query_weights(texts[7:8]), weights[7:8])
+    again = train_model(data, recipe, tmp_path / "again")
+    assert again.encoder.fingerprint == trained.encoder.fingerprint
+
+
 def test_a_head_of_class_codes_learns_from_labels(folder: Path, tmp_path: Path) -> None:
     data = corpus(200, labelled=True)
     recipe = ModelRecipe(model=str(folder), n_bits=16, head="class-codes", label_fraction=0.2)
