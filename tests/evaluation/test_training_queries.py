@@ -57,6 +57,7 @@ HELD_OUT_COMMANDS = {
     "demo": "its queries are documents held out, and questions of people",
     "train": "measures with documents held out",
     "distill": "measures with documents held out",
+    "index train": "measures with documents held out",
     "leaderboard": "measures with the published test splits",
     "reproduce": "measures with the published test splits",
     "job show": "the record of a job, as the routes give it",
@@ -100,7 +101,8 @@ OTHER_ROUTES = """
 /v1/collections/{name}/labels/suggest /v1/collections/{name}/labels/stats
 /v1/collections/{name}/judgements /v1/collections/{name}/judgements/pool
 /v1/collections/{name}/labels/export /v1/collections/{name}/judgements/export
-/v1/collections/{name}/labels/import /v1/jobs/{id}/confirm /v1/jobs/{id}/take-back
+/v1/collections/{name}/train /v1/collections/{name}/labels/import /v1/jobs/{id}/confirm
+/v1/jobs/{id}/take-back
 """
 MEASURING_FUNCTIONS = {
     *("evaluate_collection", "evaluate_encoder", "evaluate_rankings", "measure_rankings"),

@@ -44,6 +44,7 @@ WRITES = [
     ("PUT", "/v1/collections/c/judgements", {"judgements": []}),
     ("POST", "/v1/collections/c/labels/import", None),
     ("POST", "/v1/collections/c/retrain", {}),
+    ("POST", "/v1/collections/c/train", {}),
 ]
 
 

@@ -115,7 +115,7 @@ def _check_writes(folder: DataFolder, lines: list[dict[str, str]]) -> None:
 
 def _check_result(service: Service, kind: str, job: dict[str, Any]) -> None:
     folder, result = service.folder, job["result"]
-    if kind in {"reindex", "retrain"}:
+    if kind in {"reindex", "retrain", "train"}:
         assert folder.aliases() == {"books": "books-2"}
         assert folder.collection("books").n_bits == 64
     elif kind == "reindex without an alias":

@@ -50,6 +50,7 @@ KINDS = (
     "duplicates",
     "delete_duplicates",
     "retrain",
+    "train",
 )
 # How long others may take to write while a job is held; where it keeps them out, they cannot.
 SECONDS_FOR_OTHERS = 0.1
@@ -184,7 +185,7 @@ def beside_trainer(
 ) -> None:
     """Call a function while the jobs that wait for an encoder get one."""
     trainer = external_trainer(path, text_encoder(64, seed=1))
-    with trainer if kind == "retrain" else nullcontext():
+    with trainer if kind in {"retrain", "train"} else nullcontext():
         function(path, files, kind, *args)
 
 

@@ -47,6 +47,17 @@ RETRAINING = {
     "n_bits": None,
     "epochs": None,
 }
+TRAINING = {
+    "source": "books-1",
+    "into": "books-2",
+    "alias": "books",
+    "engine": "auto",
+    "encoder": "better",
+    "label_field": "label",
+    "method": None,
+    "settings": {},
+}
+SPECS = {"retrain": RETRAINING, "train": TRAINING, "index_fields": {"fields": ["label"]}}
 TWINS = (("twin0", "twin1", "twin2"), ("twin3", "twin4", "twin5"))
 """The clusters of near-duplicates of a job that deletes all but one of each."""
 KEPT_CODE, OTHER_CODE = "0f0f0f0f", "f0f0f0f0"
@@ -94,10 +105,8 @@ class Service:
             clusters = (json.dumps({"size": len(ids), "ids": ids}) + "\n" for ids in TWINS)
             (draft / CLUSTERS_FILE).write_text("".join(clusters))
             (draft / FURTHER_FILE).touch()
-        elif name == "index_fields":
-            spec = {"fields": ["label"]}
-        elif name == "retrain":
-            spec = RETRAINING
+        else:
+            spec = SPECS.get(name, {})
         return self.jobs.submit(draft, NewJob(name, collection, spec)).id
 
     def wait(self) -> list[dict[str, Any]]:
