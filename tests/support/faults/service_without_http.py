@@ -47,7 +47,7 @@ RETRAINING = {
     "n_bits": None,
     "epochs": None,
 }
-TRAINING = {
+TRAINING: dict[str, Any] = {
     "source": "books-1",
     "into": "books-2",
     "alias": "books",
@@ -57,7 +57,11 @@ TRAINING = {
     "method": None,
     "settings": {},
 }
-SPECS = {"retrain": RETRAINING, "train": TRAINING, "index_fields": {"fields": ["label"]}}
+SPECS: dict[str, dict[str, Any]] = {
+    "retrain": RETRAINING,
+    "train": TRAINING,
+    "index_fields": {"fields": ["label"]},
+}
 TWINS = (("twin0", "twin1", "twin2"), ("twin3", "twin4", "twin5"))
 """The clusters of near-duplicates of a job that deletes all but one of each."""
 KEPT_CODE, OTHER_CODE = "0f0f0f0f", "f0f0f0f0"
