@@ -61,7 +61,7 @@ def test_the_demo_trains_indexes_evaluates_and_serves_a_curl_line_that_works(
         weight = folder.collection("docstrings").hybrid_weight
     rows = [line for line in printed.splitlines() if re.search(r"( +0\.\d{3}){2,}$", line)]
     assert figures(printed, f"served: hybrid, {weight:g}") == both
-    assert [row.startswith("  ± standard error") for row in rows] == [False, True] * 7
+    assert [row.startswith("  ± standard error") for row in rows] == [False, True] * 8
 
 
 def read_until(process: subprocess.Popen[str], start: str) -> str:
