@@ -165,6 +165,14 @@ class TextRow(NamedTuple):
 _NO_TERMS = TextRow(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.float32))
 
 
+def _sum_of_rows(row: TextRow, other: TextRow) -> TextRow:
+    columns = np.union1d(row.columns, other.columns)
+    values = np.zeros(len(columns), dtype=np.float32)
+    values[np.searchsorted(columns, row.columns)] = row.values
+    values[np.searchsorted(columns, other.columns)] += other.values
+    return TextRow(columns, values)
+
+
 class _KnownTerms(NamedTuple):
     """The columns of the known terms of texts, concatenated, and the number of each text."""
 
@@ -376,10 +384,8 @@ class TextFeatures:
         columns, values = self._weigh_one(self._columns_in(summary))
         if not len(columns):
             return row, row
-        both = np.union1d(row.columns, columns)
-        sums = np.zeros(len(both), dtype=np.float32)
-        sums[np.searchsorted(both, row.columns)] = row.values
-        sums[np.searchsorted(both, columns)] += np.float32(self.summary_weight) * values
+        weighted = TextRow(columns, np.float32(self.summary_weight) * values)
+        both, sums = _sum_of_rows(row, weighted)
         return row, TextRow(both, sums / np.linalg.norm(sums))
 
     def _columns_in(self, text: str) -> list[int]:
@@ -400,15 +406,12 @@ class TextFeatures:
         written = np.array(sorted(counts), dtype=np.intp)
         values = np.array([counts[column] for column in written.tolist()], dtype=np.float32)
         self._weigh(values, written)
-        row = np.union1d(written, substitutes.columns)
-        values_of_row = np.zeros(len(row), dtype=np.float32)
-        values_of_row[np.searchsorted(row, written)] = values
-        values_of_row[np.searchsorted(row, substitutes.columns)] += substitutes.values
-        if self.l2_normalize and len(row):
+        row = _sum_of_rows(TextRow(written, values), substitutes)
+        if self.l2_normalize and len(row.columns):
             # Summed in order in float64, as in scale_to_unit_length; a sum may round otherwise.
-            squares = np.cumsum(values_of_row**2, dtype=np.float64)[-1]
-            values_of_row /= np.float32(np.sqrt(squares)) or np.float32(1)
-        return TextRow(row, values_of_row)
+            squares = np.cumsum(row.values**2, dtype=np.float64)[-1]
+            row.values[:] /= np.float32(np.sqrt(squares)) or np.float32(1)
+        return row
 
     def _weigh(self, counts: Floats, columns: npt.NDArray[np.integer[Any]]) -> None:
         """Turn the counts of the terms in `columns` into weights, in place."""

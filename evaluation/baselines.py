@@ -116,9 +116,17 @@ def vector_cosine(
         MetricError, EvaluationError: as :func:`hummingbit.evaluation.evaluate.evaluate_scores`.
     """
     check_labels(queries.labels, database.labels)
-    asked, stored = unit_rows(np.asarray(queries.inputs)), unit_rows(np.asarray(database.inputs))
-    blocks = (asked[block] @ stored.T for block in row_blocks(len(asked), len(stored)))
+    blocks = cosine_blocks(np.asarray(queries.inputs), np.asarray(database.inputs))
     return evaluate_scores(blocks, queries.labels, database.labels, metrics)
+
+
+def cosine_blocks(
+    queries: npt.NDArray[np.float32], documents: npt.NDArray[np.float32]
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield the cosines of vectors ``(Q, D)`` and ``(N, D)``, ``float64[q, N]`` a block."""
+    asked, stored = unit_rows(queries), unit_rows(documents)
+    for block in row_blocks(len(asked), len(stored)):
+        yield (asked[block] @ stored.T).astype(np.float64)
 
 
 def logistic_baseline(

@@ -27,6 +27,7 @@ from hummingbit.evaluation.baselines import (
     class_code_queries_and_documents,
     classifier_warnings,
     collection_classifier_baseline,
+    cosine_blocks,
     stored_class_scores,
 )
 from hummingbit.evaluation.coherence import levels_of_codes
@@ -54,7 +55,6 @@ from hummingbit.evaluation.significance import (
     format_p_value,
 )
 from hummingbit.evaluation.ties import DistanceCounts
-from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.errors import HummingbitError, InputError, counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import CollectionBackend
@@ -851,15 +851,11 @@ def _baselines(
     vectors = {len(one.vector) for one in both if one.vector is not None}
     if len(vectors) == 1 and all(one.vector is not None for one in both):
         begin_stage("measuring the vectors")
-        stored, asked = (
-            unit_rows(np.stack([one.vector for one in some if one.vector is not None]))
-            for some in (data.documents, data.queries)
+        asked, stored = (
+            np.stack([one.vector for one in some if one.vector is not None])
+            for some in (data.queries, data.documents)
         )
-        blocks = (
-            (asked[rows] @ stored.T).astype(np.float64)
-            for rows in row_blocks(len(asked), len(stored))
-        )
-        found[VECTORS] = data.evaluate_scores(blocks, metrics)
+        found[VECTORS] = data.evaluate_scores(cosine_blocks(asked, stored), metrics)
     return found
 
 
@@ -1098,16 +1094,12 @@ def _explain(
     terms = list(dict.fromkeys(VISIBLE.terms(data.texts[query] or "")))
     held = {*VISIBLE.terms(text or ""), *stems_of(text or "")}
     words = [term for term in terms if term in held or not held.isdisjoint(stems_of(term))]
-    positions = {ranking: rows.get(row) for ranking, rows in found.items()}
+    ranked = {ranking: rows.get(row, (None, None)) for ranking, rows in found.items()}
     return RightAnswer(
         id=data.documents[row].id,
         text=shorten(text),
-        ranks={
-            name: None if position is None else position[0] for name, position in positions.items()
-        },
-        scores={
-            name: None if position is None else position[1] for name, position in positions.items()
-        },
+        ranks={name: rank for name, (rank, _) in ranked.items()},
+        scores={name: score for name, (_, score) in ranked.items()},
         distance=distance,
         words=words,
         missing_words=[term for term in terms if term not in words],

@@ -138,16 +138,16 @@ def paraphrased(queries: Sequence[str], documents: Sequence[Document], seed: int
         return list(queries)
     svd = TruncatedSVD(n_dimensions, random_state=seed).fit(matrix)
     terms = unit_rows((svd.components_ * svd.singular_values_[:, None]).T)
-    names, position = vectorizer.get_feature_names_out(), vectorizer.vocabulary_
+    names, row_of = vectorizer.get_feature_names_out(), vectorizer.vocabulary_
     rng = np.random.default_rng(seed)
     results = []
     for query, text in zip(queries, texts, strict=False):
         held, words = set(VISIBLE.terms(text)), query.split()
         for at in range(int(rng.integers(2)), len(words), 2):
-            found = [term for term in VISIBLE.terms(words[at]) if term in position]
+            found = [term for term in VISIBLE.terms(words[at]) if term in row_of]
             if not found:
                 continue
-            nearest = np.argsort(-(terms @ terms[position[found[0]]]), kind="stable")[:NEIGHBOURS]
+            nearest = np.argsort(-(terms @ terms[row_of[found[0]]]), kind="stable")[:NEIGHBOURS]
             others = [name for name in names[nearest] if name not in held]
             words[at] = others[0] if others else words[at]
         results.append(" ".join(words))

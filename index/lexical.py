@@ -18,9 +18,9 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -1345,19 +1345,14 @@ class LexicalIndex:
             return WeighedQuery(weighed, of_texts[0])
         return WeighedQuery(weighed, of_texts[0], of_titles[0], statistics[-1])
 
-    def number_of(self, term: str) -> int | None:
-        """Return the number of a term; None if no document has it.
+    @cached_property
+    def number_of(self) -> Callable[[str], int | None]:
+        """Returns the number of a term, or None if no document has it.
 
         The numbers of the last terms that were looked up are kept, because the words of queries
         repeat.
         """
-        numbers = self._numbers
-        if term not in numbers:
-            if len(numbers) >= NUMBERS_KEPT:
-                numbers.clear()
-            number = numbers[term] = self.vocabulary.get(term)
-            return number
-        return numbers.get(term)
+        return lru_cache(NUMBERS_KEPT)(self.vocabulary.get)
 
     def frequency(self, term: str) -> int:
         """Return how many documents have a term."""
@@ -1563,10 +1558,6 @@ class LexicalIndex:
     def _frequencies(self) -> Integers:
         """How many documents have each term, by its number; 0 at the end."""
         return self.texts.frequencies(len(self.vocabulary) + 1)
-
-    @cached_property
-    def _numbers(self) -> dict[str, int | None]:
-        return {}
 
     @cached_property
     def _kept_substitutes(self) -> dict[str, dict[str, tuple[dict[str, float], float]]]:

@@ -159,20 +159,16 @@ def _read_pooling(folder: Path, config: Mapping[str, Any]) -> tuple[Pooling, boo
             f"{folder / 'modules.json'}: has a module {unknown[0]}; a model is read that consists"
             " of Transformer, Pooling and perhaps Normalize"
         )
-    positions = [
-        module.get("path", "") for module in modules if "Pooling" in str(module.get("type"))
-    ]
-    position = folder / (positions[0] if positions else "1_Pooling") / "config.json"
-    if not position.resolve().is_relative_to(folder.resolve()):
+    paths = [module.get("path", "") for module in modules if "Pooling" in str(module.get("type"))]
+    path = folder / (paths[0] if paths else "1_Pooling") / "config.json"
+    if not path.resolve().is_relative_to(folder.resolve()):
         raise ModelError(f"{folder / 'modules.json'}: names a file outside of the folder")
-    settings = _read_json(position)
+    settings = _read_json(path)
     chosen = [mode for mode, value in settings.items() if mode.startswith("pooling_mode") and value]
     if not chosen:
         chosen = ["pooling_mode_mean_tokens"]
     if len(chosen) > 1 or chosen[0] not in _POOLINGS:
-        raise ModelError(
-            f"{position}: pools by {', '.join(chosen)}; it must be by one of {_names()}"
-        )
+        raise ModelError(f"{path}: pools by {', '.join(chosen)}; it must be by one of {_names()}")
     size = settings.get("word_embedding_dimension") or config.get("hidden_size")
     if not isinstance(size, int):
         raise ModelError(f"{folder / 'config.json'}: has no hidden_size")

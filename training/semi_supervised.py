@@ -133,11 +133,7 @@ def choose_features_and_soft_labels(
 
 
 # The values that correspond to 0.1.0's behaviour, for settings that it did not have.
-BEFORE_SETTINGS = {
-    **asdict(Recipe()),
-    "analyzer": "words",
-    "summary_weight": 0.0,
-}
+BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words", "summary_weight": 0.0}
 # The documents that a linear method learns from. More take memory and time, and add little.
 MAX_LEARNED = 100_000
 # The scale of the first layer for rows of unit length; see SparseLinear.

@@ -21,7 +21,7 @@ from experiments.leaderboard.text_training import (
     TextModel,
     WordCounts,
     draw_bits,
-    fit_text_encoder,
+    learn_by,
     warmup_weight,
     words_loss,
 )
@@ -83,6 +83,4 @@ def mixture_kl_loss(
 def learn(task: Task, *, learning_rate: float = LEARNING_RATE, kl_weight: float = 1.0) -> Encode:
     """Train BMSH on the documents of a task."""
     build = partial(Bmsh, kl_weight=kl_weight)
-    return fit_text_encoder(
-        task.texts, task.n_bits, task.seed, build, learning_rate=learning_rate
-    ).encode
+    return learn_by(build, task, learning_rate)

@@ -19,7 +19,7 @@ from experiments.leaderboard.text_training import (
     TextModel,
     WordCounts,
     draw_bits,
-    fit_text_encoder,
+    learn_by,
     warmup_weight,
     words_loss,
 )
@@ -66,6 +66,4 @@ def add_noise(
 def learn(task: Task, *, learning_rate: float = LEARNING_RATE, kl_weight: float = 1.0) -> Encode:
     """Train NASH on the documents of a task."""
     build = partial(Nash, kl_weight=kl_weight)
-    return fit_text_encoder(
-        task.texts, task.n_bits, task.seed, build, learning_rate=learning_rate
-    ).encode
+    return learn_by(build, task, learning_rate)

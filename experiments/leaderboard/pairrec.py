@@ -21,7 +21,7 @@ from experiments.leaderboard.text_training import (
     TextModel,
     WordCounts,
     draw_bits,
-    fit_text_encoder,
+    learn_by,
 )
 from hummingbit.encoder.text_features import SparseRows
 from hummingbit.training.data import Rows
@@ -100,6 +100,4 @@ def learn(
 ) -> Encode:
     """Train PairRec on the documents of a task."""
     build = partial(PairRec, kl_weight=kl_weight)
-    return fit_text_encoder(
-        task.texts, task.n_bits, task.seed, build, learning_rate=learning_rate
-    ).encode
+    return learn_by(build, task, learning_rate)

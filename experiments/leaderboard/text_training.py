@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hummingbit.encoder.encoder import Encoder
+from experiments.leaderboard.contract import Encode, Task
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures
 from hummingbit.training.batches import SparseBatch, share_of_terms, word_distribution
 from hummingbit.training.data import Rows
@@ -120,43 +120,44 @@ def fit_features_without_stop_words(
     return keep_terms(features, np.array(columns[:max_terms], dtype=np.int64))
 
 
-def fit_text_encoder(
-    texts: Sequence[str],
-    n_bits: int,
-    seed: int,
+def learn_by(
     build: Callable[[Shape, WordCounts, int], TextModel],
+    task: Task,
+    learning_rate: float,
     *,
-    learning_rate: float = LEARNING_RATE,
     median_thresholds: bool = False,
-) -> Encoder:
-    """Train the network ``build(shape, documents, seed)`` on texts and return its encoder.
+) -> Encode:
+    """Train the network ``build(shape, documents, seed)`` on the documents of a task.
 
     The step size of Adam falls from `learning_rate` to 0.
 
     A bit is 1 where its logit is above 0 or, with `median_thresholds`, above its median over the
     training documents.
     """
+    texts = task.texts
     features = fit_features_without_stop_words(texts)
     documents = WordCounts(features, texts)
-    torch.manual_seed(seed)
+    torch.manual_seed(task.seed)
     shape = Shape(
         inputs=features.dimension,
         hidden=HIDDEN,
-        n_bits=n_bits,
+        n_bits=task.n_bits,
         classes=1,
         text=True,
         dropout=0.1,
         input_scale=UNIT_ROW_SCALE,
-        sparse_gradient=touches_few_terms(features, list(texts), BATCH_SIZE),
+        sparse_gradient=touches_few_terms(features, texts, BATCH_SIZE),
     )
-    model = build(shape, documents, seed)
+    model = build(shape, documents, task.seed)
     model.decoder.start_at(torch.from_numpy(documents.share_of_terms()))
 
     def loss(rows: Rows, generator: torch.Generator, progress: float) -> Mapping[str, Tensor]:
         return model.losses(documents.batch(rows), generator, progress)
 
     epochs = max(EPOCHS, -(-MIN_BATCHES * BATCH_SIZE // len(texts)))
-    schedule = Schedule(epochs, BATCH_SIZE, learning_rate, seed, decay=True)
+    schedule = Schedule(epochs, BATCH_SIZE, learning_rate, task.seed, decay=True)
     fit(model, loss, len(texts), schedule, progress=False)
     encoder = to_encoder(model.encoder, features, {})
-    return with_median_thresholds(encoder, list(texts)) if median_thresholds else encoder
+    if median_thresholds:
+        encoder = with_median_thresholds(encoder, texts)
+    return encoder.encode

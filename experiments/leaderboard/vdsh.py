@@ -19,7 +19,7 @@ from experiments.leaderboard.text_training import (
     Batch,
     TextModel,
     WordCounts,
-    fit_text_encoder,
+    learn_by,
     warmup_weight,
     words_loss,
 )
@@ -53,11 +53,4 @@ class Vdsh(TextModel):
 def learn(task: Task, *, learning_rate: float = LEARNING_RATE, kl_weight: float = 1.0) -> Encode:
     """Train VDSH on the documents of a task."""
     build = partial(Vdsh, kl_weight=kl_weight)
-    return fit_text_encoder(
-        task.texts,
-        task.n_bits,
-        task.seed,
-        build,
-        learning_rate=learning_rate,
-        median_thresholds=True,
-    ).encode
+    return learn_by(build, task, learning_rate, median_thresholds=True)

@@ -11,10 +11,10 @@ import numpy as np
 
 from hummingbit.commands.encoder import encoder_folder
 from hummingbit.commands.options import (
-    SOURCE_HELP,
     OptionError,
     add_reading,
     read_training_data,
+    source_help,
     write_text,
 )
 from hummingbit.commands.printing import add_json, print_result, without_controls
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="as for distill: an encoder's folder, a file of vectors (.npz, .parquet, .npy), or a"
         " sentence-transformers model",
     )
-    parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument("--data", required=True, metavar="SOURCE", help=source_help())
     parser.add_argument(
         "--data-dir", type=Path, default=Path("data"), metavar="DIR",
         help="the data folder of a named encoder (default: %(default)s)",

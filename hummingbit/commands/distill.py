@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from hummingbit.commands.options import (
-    SOURCE_HELP,
     OptionError,
     add_out,
     add_reading,
@@ -17,6 +16,7 @@ from hummingbit.commands.options import (
     check_out,
     read_training_data,
     recipe_from,
+    source_help,
     word_vectors_of,
 )
 from hummingbit.commands.printed_figures import print_trained
@@ -56,7 +56,7 @@ _OF_CLASS_CODES = {setting.name: setting for setting in fields(ClassCodeRecipe)}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--teacher", required=True, metavar="T", help=TEACHER_HELP)
-    parser.add_argument("--data", required=True, metavar="SOURCE", help=SOURCE_HELP)
+    parser.add_argument("--data", required=True, metavar="SOURCE", help=source_help())
     add_out(parser, "student")
     parser.add_argument(
         "--save-vectors",

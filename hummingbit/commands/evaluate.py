@@ -15,7 +15,6 @@ import numpy as np
 
 from hummingbit.cli import did_you_mean
 from hummingbit.commands.options import (
-    SOURCE_HELP,
     OptionError,
     add_folder,
     add_former_flag,
@@ -25,6 +24,7 @@ from hummingbit.commands.options import (
     open_folder,
     read,
     read_training_data,
+    source_help,
     write_text,
 )
 from hummingbit.commands.printed_figures import (
@@ -106,7 +106,7 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
         "--queries",
         required=queries_required,
         metavar="SOURCE",
-        help=f"the queries: {SOURCE_HELP}",
+        help=f"the queries: {source_help()}",
     )
     parser.add_argument(
         "--qrels",
@@ -335,7 +335,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="SOURCE",
-        help="the documents to encode with each encoder NAME: " + SOURCE_HELP,
+        help="the documents to encode with each encoder NAME: " + source_help(),
     )
     parser.add_argument(
         "--runs", action="store_true", help="compare TREC runs of any systems, judged by --qrels"
@@ -485,7 +485,7 @@ class Point:
 def configure_curve(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "--data", required=True, metavar="SOURCE", help=f"the documents: {SOURCE_HELP}"
+        "--data", required=True, metavar="SOURCE", help=f"the documents: {source_help()}"
     )
     parser.add_argument(
         "--queries",

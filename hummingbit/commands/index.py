@@ -21,7 +21,6 @@ import numpy as np
 
 from hummingbit.commands.fusion import ENCODER, add_weight, check_weight, fit
 from hummingbit.commands.options import (
-    SOURCE_HELP,
     Actions,
     BitsOption,
     OptionError,
@@ -43,6 +42,7 @@ from hummingbit.commands.options import (
     read_json,
     read_time,
     service_at,
+    source_help,
 )
 from hummingbit.commands.printing import (
     add_json,
@@ -268,7 +268,7 @@ def configure_documents(actions: Actions) -> None:
         actions, "add", run_add, "add documents; those with a known id replace the stored ones"
     )
     for action in (build, add):
-        action.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
+        action.add_argument("sources", nargs="+", metavar="SOURCE", help=source_help())
         add_reading(action)
         action.add_argument(
             "--jobs",

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from hummingbit.corpus.json_rows import parse_strictly
 from hummingbit.corpus.lines import LineError
-from hummingbit.corpus.readers import FORMATS, BadLine, Layout, ReadError, read_documents
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.codes import CodeError, check_n_bits
 from hummingbit.foundation.errors import HummingbitError, InputError
@@ -31,10 +30,11 @@ from hummingbit.index.errors import DataFolderInUse
 from hummingbit.index.filters import Filter, filter_to_json, parse_filter
 from hummingbit.index.passages import AUTO, LONG, Passages
 
-# A command imports what it uses: training takes a search's time again.
+# A command imports what it uses: training and the readers of files take a search's time again.
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
     from hummingbit.corpus.document import Document
+    from hummingbit.corpus.readers import BadLine, Layout
     from hummingbit.corpus.tables import FieldTypes
     from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
     from hummingbit.remote import RemoteFolder
@@ -44,17 +44,6 @@ if TYPE_CHECKING:
 
 # Options that several commands share.
 
-
-_PACKED = [suffix for suffix, format_ in FORMATS.items() if format_.can_be_compressed]
-_FILES = (
-    f"a file ({', '.join(_PACKED)}, also with .gz, .xz or .bz2;"
-    f" {', '.join(suffix for suffix in FORMATS if suffix not in _PACKED)})"
-)
-FILE_HELP = f"{_FILES} or a folder of text files"
-SOURCE_HELP = (
-    f"{_FILES}, a folder of text files, - for JSON lines on standard input, or a named data set"
-    " such as docstrings, snippets or snippets:test"
-)
 
 R = TypeVar("R", bound="BaseRecipe | JudgementRecipe")
 
@@ -67,6 +56,27 @@ ROOM_FOR_AN_ENCODER = 1 << 20
 
 class OptionError(HummingbitError, ValueError):
     """An option is invalid, or cannot be combined with another; the message names it."""
+
+
+def file_help() -> str:
+    """Return the help of an option for a file of documents."""
+    return f"{_file_help()} or a folder of text files"
+
+
+def source_help() -> str:
+    """Return the help of an option for documents from any source."""
+    return (
+        f"{_file_help()}, a folder of text files, - for JSON lines on standard input, or a named"
+        " data set such as docstrings, snippets or snippets:test"
+    )
+
+
+def _file_help() -> str:
+    from hummingbit.corpus.readers import FORMATS  # noqa: PLC0415 - see above
+
+    packed = [suffix for suffix, format_ in FORMATS.items() if format_.can_be_compressed]
+    others = [suffix for suffix in FORMATS if suffix not in packed]
+    return f"a file ({', '.join(packed)}, also with .gz, .xz or .bz2; {', '.join(others)})"
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
@@ -189,6 +199,7 @@ def read(
 
     The fields of a file whose documents have none with a usual name are found and printed.
     """
+    from hummingbit.corpus.readers import read_documents  # noqa: PLC0415 - see above
 
     return read_documents(
         source,
@@ -208,6 +219,7 @@ def _found_layout(args: argparse.Namespace, source: str) -> Layout:
 
     The survey finds what ``quickstart`` finds.
     """
+    from hummingbit.corpus.readers import FORMATS, ReadError  # noqa: PLC0415 - see above
     from hummingbit.corpus.survey import survey  # noqa: PLC0415
 
     asked, path = layout_of(args), Path(source)
@@ -233,6 +245,7 @@ def _found_layout(args: argparse.Namespace, source: str) -> Layout:
 
 def layout_of(args: argparse.Namespace) -> Layout:
     """Return the layout that the options of :func:`add_layout` describe."""
+    from hummingbit.corpus.readers import Layout  # noqa: PLC0415 - see above
 
     return Layout(
         id_field=args.id_field,

@@ -21,7 +21,6 @@ from unicodedata import combining, normalize
 import numpy as np
 
 from hummingbit.commands.options import (
-    FILE_HELP,
     ROOM_FOR_AN_ENCODER,
     BitsOption,
     OptionError,
@@ -30,6 +29,7 @@ from hummingbit.commands.options import (
     add_passages,
     add_word_vectors,
     check_writable,
+    file_help,
     layout_of,
     naming,
     word_vectors_of,
@@ -273,7 +273,7 @@ MAX_CANDIDATES = 5
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("source", type=Path, metavar="FILE", help=FILE_HELP)
+    parser.add_argument("source", type=Path, metavar="FILE", help=file_help())
     parser.add_argument(
         "--name", help="name of the encoder and the collection (default: the file's)"
     )

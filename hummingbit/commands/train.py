@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hummingbit.commands.evaluate import find_qrels
 from hummingbit.commands.options import (
-    SOURCE_HELP,
     OptionError,
     add_model,
     add_out,
@@ -26,6 +25,7 @@ from hummingbit.commands.options import (
     read,
     read_training_data,
     recipe_from,
+    source_help,
     word_vectors_of,
 )
 from hummingbit.commands.printed_figures import print_trained
@@ -476,7 +476,7 @@ def _add_judgements(parser: argparse.ArgumentParser, default: str | None = None)
         " JSON lines that label export wrote",
     )
     parser.add_argument(
-        "--queries", default=default, metavar="SOURCE", help=f"the queries: {SOURCE_HELP}"
+        "--queries", default=default, metavar="SOURCE", help=f"the queries: {source_help()}"
     )
     parser.add_argument(
         "--encoder",
@@ -495,7 +495,7 @@ def _add_settings(group: Any, recipe: Any, chosen: Sequence[str] = ()) -> None:
 
 def _add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument(
-        "--data", required=required, metavar="SOURCE", help=f"the documents: {SOURCE_HELP}"
+        "--data", required=required, metavar="SOURCE", help=f"the documents: {source_help()}"
     )
     add_out(parser, required=required)
     add_reading(parser)

@@ -103,7 +103,7 @@ class CompiledIndex(ImmutableIndex):
         self.n_bits = codes.shape[1] * 8
         self._live: Bitmap | None = None
         self._remembered: OrderedDict[int, AllowedRows] = OrderedDict()
-        self._positions_of_rows: list[tuple[Rows, Positions | None]] = []
+        self._last_positions: tuple[Rows, Positions | None] | None = None
 
     @abstractmethod
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
@@ -193,9 +193,9 @@ class CompiledIndex(ImmutableIndex):
 
         It is None if the rows are those of the index. The answer for the last rows is kept.
         """
-        for known, positions in self._positions_of_rows[:1]:
-            if known is rows:
-                return positions
+        last = self._last_positions
+        if last is not None and last[0] is rows:
+            return last[1]
         positions = None
         if not np.array_equal(rows, self._rows):
             positions = np.searchsorted(self._rows, rows).astype(np.int32)
@@ -204,7 +204,7 @@ class CompiledIndex(ImmutableIndex):
                 self._rows[positions] == rows if len(self._rows) else np.zeros(len(rows), bool)
             )
             positions[~is_held] = -1
-        self._positions_of_rows[:1] = [(rows, positions)]
+        self._last_positions = rows, positions
         return positions
 
     def work(self, queries: Codes, k: int) -> float:

@@ -326,12 +326,12 @@ class FastPath:
             return answers
         searches = [None if one is None else self._read_search(*one) for one in arrived]
         found: list[bytes | None] = self._app.state.batcher.answer_now(searches)
-        for location, (one, answer) in enumerate(zip(arrived, found, strict=True)):
+        for position, (one, answer) in enumerate(zip(arrived, found, strict=True)):
             if one is not None and answer is not None:
                 scope, _ = one
                 scope["route"] = self
                 if len(answer) <= SENT_AT_ONCE:
-                    answers[location] = answer
+                    answers[position] = answer
                 else:
                     scope["state"]["answer"] = answer  # a task sends it, in parts
         return answers

@@ -32,21 +32,26 @@ INLINE void add_score(const scores_t *s, size_t i, int64_t more) {
         ((int32_t *)s->scores)[i] += (int32_t)more;
 }
 
-/* ---- what the terms of a query add to scores */
-
-/* Find the postings of a term; return 0 if they are not within the lists. */
-static int find_postings(const postings_t *p, int64_t term, size_t *begin, size_t *end) {
-    size_t low = 0, high = p->n_terms;
+/* Return the first position from `low` to `high` whose number is at least `least`, or `high`. */
+INLINE size_t lower_bound(const int64_t *numbers, size_t low, size_t high, int64_t least) {
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (p->terms[middle] < term)
+        if (numbers[middle] < least)
             low = middle + 1;
         else
             high = middle;
     }
+    return low;
+}
+
+/* ---- what the terms of a query add to scores */
+
+/* Find the postings of a term; return 0 if they are not within the lists. */
+static int find_postings(const postings_t *p, int64_t term, size_t *begin, size_t *end) {
+    const size_t at = lower_bound(p->terms, 0, p->n_terms, term);
     *begin = *end = 0;
-    if (low == p->n_terms || p->terms[low] != term) return 1;
-    *begin = (size_t)p->starts[low], *end = (size_t)p->starts[low + 1];
+    if (at == p->n_terms || p->terms[at] != term) return 1;
+    *begin = (size_t)p->starts[at], *end = (size_t)p->starts[at + 1];
     return *begin <= *end && *end <= p->n_postings;
 }
 
@@ -218,15 +223,8 @@ static int64_t least_by_words(const fusion_t *f, const best_t *best, double high
 }
 
 static int is_seed(const fusion_t *f, int64_t row) {
-    size_t low = 0, high = f->n_seeds;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (f->seed_rows[middle] < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < f->n_seeds && f->seed_rows[low] == row;
+    const size_t at = lower_bound(f->seed_rows, 0, f->n_seeds, row);
+    return at < f->n_seeds && f->seed_rows[at] == row;
 }
 
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n) {
@@ -273,15 +271,7 @@ size_t in_both(const int64_t *few, size_t n_few, const int64_t *many, size_t n_m
         /* The next one is near, or far if `many` has many more: double the step until past it. */
         size_t step = 1, low = at;
         while (low + step < n_many && many[low + step] < few[i]) low += step, step *= 2;
-        size_t high = low + step < n_many ? low + step : n_many;
-        while (low < high) {
-            const size_t middle = low + (high - low) / 2;
-            if (many[middle] < few[i])
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        at = low;
+        at = lower_bound(many, low, low + step < n_many ? low + step : n_many, few[i]);
         if (at == n_many) break;
         if (many[at] == few[i]) both[n++] = few[i];
     }
