@@ -15,7 +15,6 @@ import numpy as np
 
 from hummingbit.encoder.analyzers import is_spaceless
 
-# ----------------------------------------------------------------------------
 # Spelling correction: finds the known word that is one edit from an unknown word.
 #
 # An edit inserts, deletes or replaces one letter, or exchanges two neighbouring letters. Two words
@@ -101,7 +100,6 @@ def _hashes(word: str) -> list[int]:
     return [crc32(string.encode()) for string in (word, *deletions)]
 
 
-# ----------------------------------------------------------------------------
 # What replaces the unknown words of a query: the words of an identifier, a known word, or the known
 # terms that its documents have.
 #

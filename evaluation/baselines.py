@@ -25,7 +25,6 @@ from hummingbit.foundation.errors import counted
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.records import StoredDocument, labels_of
 
-# ----------------------------------------------------------------------------
 # TF-IDF cosine and other rankings
 #
 # scikit-learn is imported where it is used. Its import takes a second, and a service may never
@@ -287,10 +286,6 @@ def fit_logistic(
 def pack_class_bits(bits: npt.NDArray[np.bool_]) -> Codes:
     """Pack ``bool[N, tags]`` into codes, padded with zero bits to whole bytes."""
     return pack_bits(np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))))
-
-
-# ----------------------------------------------------------------------------
-# The classifier baseline: the score of codes that hold the predicted class and nothing else.
 
 
 BATCH_SIZE = 4096

@@ -475,10 +475,6 @@ def _compare(metric: str, systems: Mapping[str, Evaluation], seed: int) -> Syste
     )
 
 
-# ----------------------------------------------------------------------------
-# One system and its baselines, in sentences
-
-
 SIGNIFICANT = 0.05
 
 

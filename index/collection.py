@@ -116,9 +116,6 @@ from hummingbit.index.store.columns import Column, FieldColumns
 from hummingbit.index.store.fields import damaged_runs
 from hummingbit.index.store.store import MAX_PROBLEMS, Block, Store, verify_store
 
-# ----------------------------------------------------------------------------
-# The base of all collections: settings, checks, and the beginning of a search.
-
 
 # Requests and options use the name `filter`; the builtin is not needed here.
 
@@ -787,7 +784,6 @@ def _is_ascii_text(query: Query) -> bool:
     return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
 
 
-# ----------------------------------------------------------------------------
 # A collection: an encoder, a store and an index that stay consistent.
 #
 # **Writes** are described in :mod:`hummingbit.index.generations`. Once a write returns, it is
@@ -1144,10 +1140,6 @@ class Collection(IndexedCollection):
             with suppress(StoreError):
                 self._published_index.save_words()
             self.store.close()
-
-
-# ----------------------------------------------------------------------------
-# All documents of a collection, or those that match a filter, a page at a time.
 
 
 PAGE = 1000

@@ -21,9 +21,6 @@ from hummingbit.index.rankings import RankedRows, Ranking
 from hummingbit.index.records import EncodedQueries
 from hummingbit.index.store.columns import EXACT, NO_INSTANT, Codes, Column, SortKey, sort_key
 
-# ----------------------------------------------------------------------------
-# Counts of the values of fields.
-
 
 MAX_FACETS = 16
 MAX_BUCKETS = 10_000
@@ -316,7 +313,6 @@ def _range(condition: InRange, column: Column, rows: Rows, codes: Codes) -> dict
     return {**bounds, "count": _n_distinct(found, column)}
 
 
-# ----------------------------------------------------------------------------
 # The order of documents by fields.
 #
 # Values are in the order booleans, numbers, dates and times (by instants), other strings (by code
@@ -433,7 +429,6 @@ def position_at(
     return SortPosition(keys, row, last_row)
 
 
-# ----------------------------------------------------------------------------
 # Groups of hits that share a value of a field.
 #
 # Groups are in the order of their best hits, and so are the hits of a group. A document with

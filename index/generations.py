@@ -51,9 +51,6 @@ from hummingbit.index.store.matching import MatchingRows
 from hummingbit.index.store.store import Changes, Matching, Store, document_checksums
 from hummingbit.index.word_file import SavedWords, Stamp
 
-# ----------------------------------------------------------------------------
-# The published state of a collection, and how a write changes it.
-
 
 class PublishedGeneration(NamedTuple):
     """A generation, and the last row of a document that had been assigned by then."""
@@ -113,7 +110,6 @@ class TextChanges:
         return self._number, self._changes.added_texts(), self._removed
 
 
-# ----------------------------------------------------------------------------
 # Rebuilding an index in a thread of its own, while searches and writes continue.
 #
 # A compaction takes the index of a generation, of codes or of texts, and builds an equivalent one.
@@ -198,7 +194,6 @@ class Compaction(Generic[Index]):
                 self._thread = None
 
 
-# ----------------------------------------------------------------------------
 # The generation that searches see, and how the next one replaces it.
 #
 # The lexical index of the texts is built from the store when it is first needed, while writes
@@ -694,10 +689,6 @@ class PublishedIndex:
 def _n_missing(expired: Rows, generation: IndexSnapshot) -> int:
     """Return how many of the `expired` rows, which the store has, a generation lacks."""
     return len(expired) - len(generation.live_rows(expired))
-
-
-# ----------------------------------------------------------------------------
-# Writes.
 
 
 EXPIRED_AT_ONCE = 1000

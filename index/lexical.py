@@ -42,9 +42,6 @@ from hummingbit.index.languages import stop_terms
 from hummingbit.index.vocabulary import Vocabulary
 from hummingbit.index.word_forms import joins, other_forms, parts_of
 
-# ----------------------------------------------------------------------------
-# The analyzers of lexical indexes, by name.
-
 
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
     {"words": WORDS, "english": Analyzer("visible", "english")}
@@ -52,7 +49,6 @@ ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
 DEFAULT_ANALYZER = "english"
 
 
-# ----------------------------------------------------------------------------
 # The formula of BM25, in the dialect of Lucene since version 8, with exact lengths.
 #
 # The score of a document d is the sum over the terms t of a query, with repetitions,
@@ -182,7 +178,6 @@ def part_of_summary(
     return np.rint(SUMMARY_WEIGHT * UNIT * highest * (shares * shares) / norms)
 
 
-# ----------------------------------------------------------------------------
 # The impacts of postings, as Lucene calls what a posting's score depends on.
 
 
@@ -242,7 +237,6 @@ def smallest_type(n_impacts: int) -> type[np.unsignedinteger[Any]]:
     return np.uint16 if n_impacts <= 2**16 else np.uint32
 
 
-# ----------------------------------------------------------------------------
 # Immutable posting lists of a run of documents.
 #
 # A posting says that a document has a term. It takes six bytes in most collections: four for the
@@ -525,10 +519,6 @@ def _opening_lengths(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(np.minimum(lengths, OPENING))
 
 
-# ----------------------------------------------------------------------------
-# The terms of documents, collected before they are indexed.
-
-
 class TermRows:
     """Rows and their terms, collected to become a segment."""
 
@@ -597,10 +587,6 @@ class TermRows:
         sizes = segment.sums_over_terms(self._vocabulary.sizes(segment.terms))
         sizes[~are_summaries] = 0
         return replace(segment, summary_sizes=sizes.astype(np.int32))
-
-
-# ----------------------------------------------------------------------------
-# The scores of all documents for one query, and the best of them.
 
 
 # How many terms of a query are added up between two checkpoints.
@@ -755,7 +741,6 @@ def _concatenate(found: Sequence[tuple[Rows, npt.NDArray[np.int64]]]) -> tuple[R
     return rows, scores
 
 
-# ----------------------------------------------------------------------------
 # One field of the documents: all that is indexed of them, their titles, or their summaries.
 #
 # As in :mod:`hummingbit.index.engines.segments`, most documents are in a large segment, the base,
@@ -1018,9 +1003,7 @@ def _as_arguments(scores: Scores) -> tuple[int, bool, Scores]:
     return len(scores), scores.itemsize == 8, scores
 
 
-# ----------------------------------------------------------------------------
 # What the summary of a text adds to its score in the hybrid ranking.
-#
 
 
 # Shares are whole multiples of one part of this number, so that their sums are exact.
@@ -1109,9 +1092,7 @@ def _score_summaries(
     return ScoredRows(segment.rows[positions], parts.astype(np.int64))
 
 
-# ----------------------------------------------------------------------------
 # The lexical index of one generation of a collection, and how the next one is made from it.
-#
 
 
 # A vocabulary with fewer terms is not worth a compaction of its own; it takes some megabytes.

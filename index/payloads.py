@@ -12,9 +12,6 @@ from hummingbit.corpus.expiry import EXPIRES_AT, read_expiry
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, filter_to_json, parse_filter
 
-# ----------------------------------------------------------------------------
-# Changes of the payloads of some documents.
-
 
 MAX_REMOVED = 1000
 
@@ -152,10 +149,6 @@ def _without(payload: Mapping[str, Any], field: str) -> dict[str, Any]:
             left[key] = [_without(one, rest) if isinstance(one, Mapping) else one for one in value]
         start = field.find(".", start + 1)
     return left
-
-
-# ----------------------------------------------------------------------------
-# The fields of payloads that a request wants.
 
 
 PayloadSelection = bool | tuple[str, ...]

@@ -77,7 +77,6 @@ from hummingbit.index.rankings import (
 )
 from hummingbit.index.records import EncodedQueries, ScrollPage, StoredRow
 
-# ----------------------------------------------------------------------------
 # The options of a search, each declared once.
 #
 # The fields of a request, the flags of ``hummingbit search`` and the arguments of
@@ -714,7 +713,6 @@ def check_texts_are_taken(queries: EncodedQueries, encoder: Encoder | None) -> N
             raise InputError("text", message, position)
 
 
-# ----------------------------------------------------------------------------
 # Cursors: where a page ended, so that the next begins there whatever was written meanwhile.
 #
 # A cursor holds the (score, row) of the last hit of a page, the number of hits before the next
@@ -807,10 +805,6 @@ def _digest(packed: bytes, search: tuple[object, ...]) -> bytes:
     return blake2b(packed + text, digest_size=_DIGEST_SIZE).digest()
 
 
-# ----------------------------------------------------------------------------
-# The hits of a search.
-
-
 class Hit(NamedTuple):
     """A document that a search found.
 
@@ -877,10 +871,6 @@ class SearchResult(NamedTuple):
     """The groups of each query by their best hits, which then has no `hits`; None without."""
     facets: Sequence[Sequence[FacetResult]] | None = None
     """The facets of each query; None unless requested."""
-
-
-# ----------------------------------------------------------------------------
-# What a search adds to its hits on request: codes, reranking, relevances and highlights.
 
 
 def hits_with_codes(
@@ -1023,10 +1013,6 @@ def _highlight_hit(
     return of_passage._replace(start=passage.start + of_passage.start)
 
 
-# ----------------------------------------------------------------------------
-# The next page of a search, whatever was written in between.
-
-
 class Page(NamedTuple):
     """The hits of one query, whether more follow, and whether the next has the last hit's score."""
 
@@ -1083,7 +1069,6 @@ def cursor_identity(
     return search if least is None else (*search, least)
 
 
-# ----------------------------------------------------------------------------
 # A search: encode, rank, read, answer.
 #
 # A search takes the published generation, which never changes, finds rows in it, and reads the
@@ -1373,10 +1358,6 @@ def _page(found: RankedRows, start: int, k: int, passed: int) -> Page:
     more = n_hits > 0 and len(rows) > start + n_hits
     tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])
     return Page(hits, more, tie_cut, passed + n_hits)
-
-
-# ----------------------------------------------------------------------------
-# Why a filter finds nothing: a field that no document has, or values of another kind.
 
 
 KINDS: dict[type, str] = {str: "strings", float: "numbers", bool: "booleans"}

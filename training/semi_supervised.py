@@ -73,9 +73,6 @@ from hummingbit.training.text_features import (
     keep_terms,
 )
 
-# ----------------------------------------------------------------------------
-# Features and soft labels
-
 
 # Soft labels are estimated from this many times the terms that the encoder may have.
 _CANDIDATES = 10
@@ -126,10 +123,6 @@ def choose_features_and_soft_labels(
         heaviest = np.argsort(-weights, kind="stable")[: recipe.max_terms]
         features = keep_terms(features, heaviest)
     return features, soft_labels
-
-
-# ----------------------------------------------------------------------------
-# The run
 
 
 # The values that correspond to 0.1.0's behaviour, for settings that it did not have.

@@ -91,9 +91,6 @@ from hummingbit.training_methods import (
     train_by,
 )
 
-# ----------------------------------------------------------------------------
-# The documents that ``hummingbit quickstart`` learns from: all of a source, or a sample.
-
 
 MAX_SAMPLE = 10_000
 MAX_CHARACTERS = 4_000_000
@@ -255,10 +252,6 @@ def _held_out(corpus: Corpus) -> list[Document]:
     count = min(most, int(len(corpus.sample) * HELD_OUT_SHARE))
     places = np.sort(np.random.default_rng(0).permutation(len(corpus.sample))[:count])
     return [corpus.sample[place] for place in places]
-
-
-# ----------------------------------------------------------------------------
-# ``hummingbit quickstart FILE``: from a file of unknown layout to a search of its documents.
 
 
 MIN_DOCUMENTS = 50

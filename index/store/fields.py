@@ -46,7 +46,6 @@ from hummingbit.index.filters import (
 from hummingbit.index.schema import last_row
 from hummingbit.index.store.connections import PARAMETERS, in_chunks
 
-# ----------------------------------------------------------------------------
 # Translates filters to SQL conditions on stored payloads.
 #
 # Names and values are parameters, never part of the statement. Python evaluates what SQLite's
@@ -310,7 +309,6 @@ def _substitute(test: str, value: str) -> str:
     return f"({test.replace('%s', value)})"
 
 
-# ----------------------------------------------------------------------------
 # The values of one payload field in a run of documents, packed so that numpy evaluates filters.
 #
 # Each distinct value has a number, its *code*, and codes ascend as values do::
@@ -694,7 +692,6 @@ def _places(values: Sequence[Any], sought: Sequence[Any]) -> Iterator[int]:
             yield place
 
 
-# ----------------------------------------------------------------------------
 # Indexes of payload fields: the values of a field, packed in runs of rows, beside the documents.
 #
 # A run is a fixed range of :data:`RUN_ROWS` rows, and a row always means the same document. So a
@@ -1047,7 +1044,6 @@ def update_values(
         connection.execute(query, record)
 
 
-# ----------------------------------------------------------------------------
 # The rows whose payloads were changed, by generation.
 #
 # Whoever keeps what it derived from payloads reads here which rows it must look at again. The list

@@ -34,9 +34,6 @@ from hummingbit.service.schemas.common import (
 )
 from hummingbit.service.settings import Settings
 
-# ----------------------------------------------------------------------------
-# The result, and how a job keeps it through a crash.
-
 
 ERRORS = "errors.ndjson"
 MAX_ERRORS = 1000
@@ -164,10 +161,6 @@ class Resume:
             if self._targets is None or name in self._targets:
                 with suppress(StoreClosed):
                     yield collection, collection.read_bookmark(self.key)
-
-
-# ----------------------------------------------------------------------------
-# Writing: each line is accepted or refused by itself.
 
 
 INPUT = "input.ndjson"

@@ -47,9 +47,6 @@ from hummingbit.service.schemas.common import parse_item
 from hummingbit.service.schemas.jobs import EvaluateRequest
 from hummingbit.service.settings import Settings
 
-# ----------------------------------------------------------------------------
-# Near-duplicates.
-
 
 CLUSTERS_FILE = "clusters.jsonl"
 FURTHER_FILE = "further.jsonl"
@@ -160,10 +157,6 @@ def _members(folder: Path, *, newest_first: bool) -> Iterator[tuple[int, str]]:
                 yield number, id_
 
 
-# ----------------------------------------------------------------------------
-# Evaluations.
-
-
 REQUEST_FILE = "request.json"
 REPORT_FILE = "report.json"
 RUN_FILE = "run.trec"
@@ -214,10 +207,6 @@ def parse_evaluation(
             )
     names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self", "only_labelled")
     return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})
-
-
-# ----------------------------------------------------------------------------
-# Verification, snapshots and the table of all kinds.
 
 
 UPLOAD = "snapshot.tar"

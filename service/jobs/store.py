@@ -119,10 +119,6 @@ class NewJob:
     idempotency: Idempotency | None = None
 
 
-# ----------------------------------------------------------------------------
-# The SQLite file of the records.
-
-
 FORMAT_VERSION = 2
 
 SCHEMA = """
@@ -417,10 +413,6 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
             connection.execute("ROLLBACK")
 
 
-# ----------------------------------------------------------------------------
-# The folders of jobs.
-
-
 _log = logging.getLogger("hummingbit.service")
 
 
@@ -500,10 +492,6 @@ class JobFiles:
 def bytes_of(folder: Path) -> int:
     """Return how many bytes the files of a folder hold."""
     return sum(path.stat().st_size for path in folder.iterdir())
-
-
-# ----------------------------------------------------------------------------
-# Quotas.
 
 
 @dataclass(frozen=True, slots=True)

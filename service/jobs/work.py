@@ -23,9 +23,6 @@ from hummingbit.index.errors import StoreFull, StoreUnavailable
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.store import JobRecord, JobStore, JobStoreError, Outcome
 
-# ----------------------------------------------------------------------------
-# The queues.
-
 
 QueueName = Literal["short", "long", "analysis", "evaluation", "training"]
 QUEUES: tuple[QueueName, ...] = get_args(QueueName)
@@ -91,10 +88,6 @@ class JobQueues:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-
-
-# ----------------------------------------------------------------------------
-# Work and its outcome.
 
 
 SECONDS_BETWEEN_RECORDS = 1.0

@@ -73,7 +73,6 @@ from hummingbit.service.schemas.search import (
 )
 from hummingbit.service.settings import Settings
 
-# ----------------------------------------------------------------------------
 # Searches that cannot share a batch: expensive ones, and those with filters or further options.
 #
 # :func:`short_or_long` begins a read as a short one, and makes it a long read if it proves long.
@@ -171,7 +170,6 @@ def _search_alone(
     return answer_to_json(answer, app.state.settings.max_response_bytes)
 
 
-# ----------------------------------------------------------------------------
 # The search of a collection by one query.
 #
 # Most searches are answered by :mod:`hummingbit.service.routes.search`, all others by FastAPI's
@@ -264,7 +262,6 @@ def check_radius(radius: int | None, collection: CollectionBackend, *location: s
         raise invalid_field(message, *location, "radius")
 
 
-# ----------------------------------------------------------------------------
 # Most searches bypass FastAPI.
 #
 # FastAPI resolves a route's dependencies anew for every request, which takes longer than a search
@@ -469,10 +466,6 @@ def _explain_no_groups(
     if options.group_by is None or answer["groups"]:
         return []
     return [f"group_by: {one}" for one in absent_fields(collection, [options.group_by])]
-
-
-# ----------------------------------------------------------------------------
-# Many queries in one request: searches of one generation, and texts or vectors to encode.
 
 
 ENCODED_AT_ONCE = 64

@@ -51,9 +51,6 @@ from hummingbit.service.schemas.common import (
     Vector,
 )
 
-# ----------------------------------------------------------------------------
-# The JSON of searches and their responses.
-
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -331,10 +328,6 @@ class SearchBatchResponse(ResponseModel):
     """One result for each search, in the same order."""
 
     results: list[SearchResponse]
-
-
-# ----------------------------------------------------------------------------
-# Writes search results as JSON straight from the hits, without a model for each.
 
 
 LONG_LISTS = ("hits", "documents", "results", "data", "queries")
