@@ -116,7 +116,6 @@ from hummingbit.index.store.columns import Column, FieldColumns
 from hummingbit.index.store.fields import damaged_runs
 from hummingbit.index.store.store import MAX_PROBLEMS, Block, Store, verify_store
 
-
 # Requests and options use the name `filter`; the builtin is not needed here.
 
 

@@ -21,7 +21,6 @@ from hummingbit.index.rankings import RankedRows, Ranking
 from hummingbit.index.records import EncodedQueries
 from hummingbit.index.store.columns import EXACT, NO_INSTANT, Codes, Column, SortKey, sort_key
 
-
 MAX_FACETS = 16
 MAX_BUCKETS = 10_000
 DEFAULT_BUCKETS = 10

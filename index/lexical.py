@@ -42,7 +42,6 @@ from hummingbit.index.languages import stop_terms
 from hummingbit.index.vocabulary import Vocabulary
 from hummingbit.index.word_forms import joins, other_forms, parts_of
 
-
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
     {"words": WORDS, "english": Analyzer("visible", "english")}
 )

@@ -12,7 +12,6 @@ from hummingbit.corpus.expiry import EXPIRES_AT, read_expiry
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, filter_to_json, parse_filter
 
-
 MAX_REMOVED = 1000
 
 

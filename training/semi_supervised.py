@@ -73,7 +73,6 @@ from hummingbit.training.text_features import (
     keep_terms,
 )
 
-
 # Soft labels are estimated from this many times the terms that the encoder may have.
 _CANDIDATES = 10
 

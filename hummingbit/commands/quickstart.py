@@ -91,7 +91,6 @@ from hummingbit.training_methods import (
     train_by,
 )
 
-
 MAX_SAMPLE = 10_000
 MAX_CHARACTERS = 4_000_000
 """The largest sample. More documents, or longer ones, would make training take minutes."""

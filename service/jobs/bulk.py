@@ -34,7 +34,6 @@ from hummingbit.service.schemas.common import (
 )
 from hummingbit.service.settings import Settings
 
-
 ERRORS = "errors.ndjson"
 MAX_ERRORS = 1000
 TARGETS = "collections"

@@ -47,7 +47,6 @@ from hummingbit.service.schemas.common import parse_item
 from hummingbit.service.schemas.jobs import EvaluateRequest
 from hummingbit.service.settings import Settings
 
-
 CLUSTERS_FILE = "clusters.jsonl"
 FURTHER_FILE = "further.jsonl"
 MAX_LISTED = 1000

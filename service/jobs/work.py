@@ -23,7 +23,6 @@ from hummingbit.index.errors import StoreFull, StoreUnavailable
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.store import JobRecord, JobStore, JobStoreError, Outcome
 
-
 QueueName = Literal["short", "long", "analysis", "evaluation", "training"]
 QUEUES: tuple[QueueName, ...] = get_args(QueueName)
 READING: frozenset[QueueName] = frozenset({"analysis", "evaluation"})

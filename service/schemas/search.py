@@ -51,7 +51,6 @@ from hummingbit.service.schemas.common import (
     Vector,
 )
 
-
 Model = TypeVar("Model", bound=BaseModel)
 
 
