@@ -121,7 +121,7 @@ def main() -> None:
     for kind, rankings in KINDS.items():
         if args.fit:
             weights = fit(kind, [some[name] for some in measured.values() for name in rankings])
-            print(f"{kind}: ({', '.join(f'{one:.3f}' for one in weights)})")
+            print(f"{kind}: ({', '.join(f'{weight:.3f}' for weight in weights)})")
             continue
         for name in rankings:
             print_figures(name, kind, measured)
@@ -148,8 +148,8 @@ def open_collection(corpus: str, seed: int, root: Path | None) -> tuple[DataFold
     if not out.exists():
         print(f"training an encoder of {corpus}, seed {seed}", flush=True)
         splits = ("train", "test") if corpus == DOCSTRINGS else ("documents",)
-        documents = [one for split in splits for one in load_dataset(corpus, split, root)]
-        documents = [one for one in documents if one.text and one.text.strip()]
+        documents = [document for split in splits for document in load_dataset(corpus, split, root)]
+        documents = [document for document in documents if document.text and document.text.strip()]
         train_by(*recipe_of(corpus, documents, seed, root), out / "encoders" / corpus)
         with DataFolder(out, writable=True) as folder:
             collection = folder.create_collection(corpus, encoder=corpus)
@@ -190,7 +190,7 @@ class QueryMaker:
         """Return words of a question of the corpus among as many of another's."""
         size = self._number(1, 4)
         pair = (some[self._number(0, len(some))], others[self._number(0, len(others))])
-        words = [word for one in pair for word in self._words(one.text, size)]
+        words = [word for document in pair for word in self._words(document.text, size)]
         return Judged("mixed", " ".join(self._rng.permutation(words).tolist()))
 
     def scrambled(self, texts: Sequence[str]) -> Judged:
@@ -219,12 +219,12 @@ def make_queries(
 ) -> Iterator[Judged]:
     """Yield the queries of a corpus, of all kinds."""
     make, own = QueryMaker(seed), asked[corpus]
-    others = [one for name in CORPORA if name != corpus for one in asked[name][:OF_EACH_OTHER]]
-    others = [Judged("other", one.text) for one in others]
+    others = [query for name in CORPORA if name != corpus for query in asked[name][:OF_EACH_OTHER]]
+    others = [Judged("other", query.text) for query in others]
     yield from own
-    yield from (make.shortened(one) for one in own)
+    yield from (make.shortened(query) for query in own)
     yield from others
-    yield from (make.shortened(one) for one in others)
+    yield from (make.shortened(query) for query in others)
     for _ in range(OF_EACH_KIND):
         yield make.mixed(own, others)
         yield make.scrambled(texts)
@@ -250,9 +250,11 @@ def measure(corpus: str, seed: int, asked: dict[str, list[Judged]], root: Path |
     folder, collection = open_collection(corpus, seed, root)
     with folder:
         documents = collection.all_documents()
-        rows = np.array([one.row for one in documents], dtype=np.int64)
-        codes = np.stack([code_from_hex(one.code, collection.n_bits) for one in documents])
-        texts = [one.text or "" for one in documents]
+        rows = np.array([document.row for document in documents], dtype=np.int64)
+        codes = np.stack(
+            [code_from_hex(document.code, collection.n_bits) for document in documents]
+        )
+        texts = [document.text or "" for document in documents]
         numbered = zip(rows.tolist(), texts, strict=True)
         words = LexicalIndex.build(0, ANALYZERS[DEFAULT_ANALYZER], numbered, forms=True)
         generation = IndexSnapshot.build(0, codes, rows)
@@ -264,7 +266,7 @@ def measure(corpus: str, seed: int, asked: dict[str, list[Judged]], root: Path |
             "hybrid": HybridRanking(generation, CodeMoments.of_codes(codes), words, weight),
             "hybrid, rrf 60": ReciprocalRanking(generation, words, 60),
         }
-        ids = {one.row: one.id for one in documents}
+        ids = {document.row: document.id for document in documents}
         found: Measured = {name: [] for name in rankings}
         for judged in make_queries(corpus, asked, texts, seed):
             if not judged.text.strip():
@@ -379,15 +381,15 @@ def print_figures(name: str, kind: str, measured: dict[tuple[str, int], Measured
     """Print the figures of one ranking on every corpus, and their means."""
     print(f"\n{name}")
     heads = ("right", "mean conf.", "ECE", "Brier", "best")
-    aucs = "  ".join(f"{one:>12}" for one in UNANSWERED)
+    aucs = "  ".join(f"{kind:>12}" for kind in UNANSWERED)
     print(f"{'':<14}" + "".join(f"{head:>11}" for head in heads) + f"   AUC, whole/short: {aucs}")
     rows = []
     for (corpus, seed), group in measured.items():
         others = [
-            some[one]
+            some[auc]
             for (other, _), some in measured.items()
             if other != corpus
-            for one in KINDS[kind]
+            for auc in KINDS[kind]
         ]
         weights = fit(kind, others)
         found = figures(group[name], weights)

@@ -142,17 +142,17 @@ class Background:
 def make_texts(size: int) -> list[str]:
     """Return all texts: the answers, the near misses and the background, in a random order."""
     rng = np.random.default_rng(SEED)
-    known = [text for one in QUERIES for text in (*one.answers, *one.near)]
+    known = [text for everyday in QUERIES for text in (*everyday.answers, *everyday.near)]
     texts = list(dict.fromkeys([*known, *TOGETHER, *Background(rng).texts(size)]))
     return [texts[position] for position in rng.permutation(len(texts)).tolist()]
 
 
-def succeeds(one: Everyday, hits: Sequence[str], k: int) -> bool:
+def succeeds(everyday: Everyday, hits: Sequence[str], k: int) -> bool:
     """Tell whether an answer is among the first `k` texts found, and nothing excluded is."""
     found = set(hits[:k])
-    if one.excluded and found.intersection(one.near):
+    if everyday.excluded and found.intersection(everyday.near):
         return False
-    return bool(found.intersection(one.answers))
+    return bool(found.intersection(everyday.answers))
 
 
 def main() -> None:
@@ -167,8 +167,12 @@ def main() -> None:
     tens: dict[str, list[float]] = {name: [] for name in RANKINGS}
     for seed in range(args.seeds):
         for name, found in search_all(texts, args.bits, seed).items():
-            firsts[name].append(mean(succeeds(one, found[one.query], 1) for one in QUERIES))
-            tens[name].append(mean(succeeds(one, found[one.query], 10) for one in QUERIES))
+            firsts[name].append(
+                mean(succeeds(everyday, found[everyday.query], 1) for everyday in QUERIES)
+            )
+            tens[name].append(
+                mean(succeeds(everyday, found[everyday.query], 10) for everyday in QUERIES)
+            )
             if args.misses and not seed:
                 print_misses(name, found)
     print(f"{len(QUERIES)} queries, {len(texts):,} texts, {args.seeds} encoders, {args.bits} bits")
@@ -187,7 +191,8 @@ def search_all(texts: Sequence[str], bits: int, seed: int) -> dict[str, dict[str
         collection.add(texts)
         for name in RANKINGS:
             hits = {
-                one.query: collection.search(one.query, limit=10, ranking=name) for one in QUERIES
+                everyday.query: collection.search(everyday.query, limit=10, ranking=name)
+                for everyday in QUERIES
             }
             found[name] = {query: [hit.text or "" for hit in some] for query, some in hits.items()}
     return found
@@ -195,12 +200,13 @@ def search_all(texts: Sequence[str], bits: int, seed: int) -> dict[str, dict[str
 
 def print_misses(ranking: str, found: Mapping[str, Sequence[str]]) -> None:
     """Print the queries that the first hit does not answer."""
-    for one in QUERIES:
-        hits = found[one.query]
-        if not succeeds(one, hits, 1):
-            ranks = (str(at) for at, hit in enumerate(hits, 1) if hit in one.answers)
+    for everyday in QUERIES:
+        hits = found[everyday.query]
+        if not succeeds(everyday, hits, 1):
+            ranks = (str(at) for at, hit in enumerate(hits, 1) if hit in everyday.answers)
             first = next(iter(hits), "nothing")[:60]
-            print(f"{ranking:<11}{one.kind:<10}{one.query:<36} rank {next(ranks, '-')}: {first}")
+            rank = next(ranks, "-")
+            print(f"{ranking:<11}{everyday.kind:<10}{everyday.query:<36} rank {rank}: {first}")
 
 
 def spread(values: Sequence[float]) -> str:

@@ -152,8 +152,8 @@ class _Service:
     def times(self, path: str, bodies: list[Any]) -> list[Times]:
         """Return the milliseconds of each request; a string is the end of a path."""
         return [
-            self.send(path + one)[0] if isinstance(one, str) else self.send(path, one)[0]
-            for one in bodies
+            self.send(path + body)[0] if isinstance(body, str) else self.send(path, body)[0]
+            for body in bodies
         ]
 
     def pages(self, sort: list[dict[str, str]], count: int) -> list[Times]:
@@ -170,7 +170,9 @@ class _Service:
 def _print(name: str, times: list[Times], plain: list[Times] | None = None) -> None:
     later = np.array(times[1:] or times)
     (p50, busy), p99 = np.median(later, axis=0), np.percentile(later[:, 0], 99)
-    ratio = "" if plain is None else f"{busy / np.median([one.busy for one in plain[1:]]):8.2f}"
+    ratio = (
+        "" if plain is None else f"{busy / np.median([window.busy for window in plain[1:]]):8.2f}"
+    )
     print(f"{name:<34}{times[0].elapsed:9.1f}{p50:9.2f}{p99:9.2f}{busy:9.2f}{ratio}", flush=True)
 
 
@@ -200,7 +202,7 @@ def _print_updates(
 ) -> None:
     with TemporaryDirectory() as scratch:
         bodies = Path(scratch) / "bodies.jsonl"
-        lines = (json.dumps({"code": one["code"], "limit": 10}) + "\n" for one in queries)
+        lines = (json.dumps({"code": query["code"], "limit": 10}) + "\n" for query in queries)
         bodies.write_text("".join(lines))
         command = [sys.executable, "-m", "benchmarks.harness.load", address, "POST"]
         command += [f"{PATH}/search", str(bodies), "4", str(seconds / WINDOWS)]
@@ -219,7 +221,7 @@ def _print_updates(
         print(f"\n{'searches of 4 clients':<34}{'per second':>12}{'median':>9}{'p99':>9}")
         for name, windows in loads.items():
             rate, p50, p99 = (
-                np.median([one[key] for one in windows])
+                np.median([window[key] for window in windows])
                 for key in ("per_second", "p50_ms", "p99_ms")
             )
             print(f"{name:<34}{rate:12,.0f}{p50:9.2f}{p99:9.2f}")

@@ -64,7 +64,9 @@ def main() -> None:
 
 def print_quality(seeds: int) -> None:
     """Print how often, and how high, each ranking finds the right answers of the questions."""
-    documents = [one for part in ("train", "test") for one in read_documents(f"{NAME}:{part}")]
+    documents = [
+        document for part in ("train", "test") for document in read_documents(f"{NAME}:{part}")
+    ]
     data = gather(read_documents(f"{NAME}:train"))
     values: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     n_questions = 0

@@ -49,12 +49,16 @@ def main() -> None:
     for name in arguments.corpora:
         report = _report(name, arguments.data_root)
         values = {
-            ranking: one.per_query[JUDGED_METRIC] for ranking, one in by_ranking(report).items()
+            ranking: evaluation.per_query[JUDGED_METRIC]
+            for ranking, evaluation in by_ranking(report).items()
         }
         recommended = report.subject.ranking
         best = max(values, key=lambda ranking: float(values[ranking].mean()))
         is_right = choose_ranking(values, recommended).ranking == recommended
-        curve = {one.codes_weight: one.metrics[JUDGED_METRIC] for one in report.codes_weights or ()}
+        curve = {
+            weight.codes_weight: weight.metrics[JUDGED_METRIC]
+            for weight in report.codes_weights or ()
+        }
         fixed = max(curve, key=lambda weight: curve[weight])
         fitted = float(values[HYBRID].mean())
         failures += not is_right or fitted < curve[fixed] - LARGEST_LOSS
@@ -73,7 +77,9 @@ def _report(name: str, data_root: Path | None) -> Report:
     folder = OUT / name
     if not folder.exists():
         _quickstart(name, folder, data_root)
-    queries = [{"id": one.id, "text": one.text} for one in _read(f"{name}:queries", data_root)]
+    queries = [
+        {"id": query.id, "text": query.text} for query in _read(f"{name}:queries", data_root)
+    ]
     body = {
         "queries": queries,
         "qrels": load_qrels(name, "queries", data_root),
@@ -89,8 +95,8 @@ def _quickstart(name: str, folder: Path, data_root: Path | None) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     file = OUT / f"{name}.jsonl"
     with file.open("w", encoding="utf-8") as lines:
-        for one in _read(f"{name}:documents", data_root):
-            lines.write(json.dumps({"id": one.id, "text": one.text}) + "\n")
+        for document in _read(f"{name}:documents", data_root):
+            lines.write(json.dumps({"id": document.id, "text": document.text}) + "\n")
     command = [sys.executable, "-m", "hummingbit", "quickstart", str(file), "--no-serve"]
     with (OUT / f"{name}.log").open("w", encoding="utf-8") as log:
         options = ["--name", name, "--data-dir", str(folder)]

@@ -93,7 +93,7 @@ def latent_vectors(corpus: Corpus, dimension: int) -> Vectors:
     rows = vectorizer.fit_transform(corpus.documents)
     svd = TruncatedSVD(dimension, random_state=0).fit(rows)
     queries = vectorizer.transform(corpus.queries)
-    parts = [normalize(svd.transform(one)).astype(np.float32) for one in (rows, queries)]
+    parts = [normalize(svd.transform(matrix)).astype(np.float32) for matrix in (rows, queries)]
     return Vectors(*parts)
 
 

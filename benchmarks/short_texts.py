@@ -115,7 +115,9 @@ def report_many(texts: list[str], recipe: BaseRecipe) -> None:
 
 
 def report_few(name: str, number: int, seeds: int, data_root: Path | None) -> None:
-    documents = [one for one in read_documents(name, data_root=data_root) if one.text]
+    documents = [
+        document for document in read_documents(name, data_root=data_root) if document.text
+    ]
     figures = []
     for seed in range(seeds):
         order = np.random.default_rng(seed).permutation(len(documents))[: number + N_HELD_OUT]
@@ -127,7 +129,7 @@ def report_few(name: str, number: int, seeds: int, data_root: Path | None) -> No
             encoder = train(learned, recipe, Path(folder, "e"), progress=False).encoder
         seconds = time.process_time() - began
         queries = words_of_sentences(drawn, seed)
-        texts = [one.text or "" for one in drawn]
+        texts = [document.text or "" for document in drawn]
         rows = np.arange(len(drawn))
         at = (slice(number), slice(number, None))
         found = [successes(encoder, texts, queries[of], rows[of])["asymmetric"] for of in at]

@@ -63,7 +63,7 @@ class Peer:
             model.model, options, providers=["CPUExecutionProvider"]
         )
         kinds = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
-        self._inputs = {one.name: kinds[one.type] for one in self._session.get_inputs()}
+        self._inputs = {input_.name: kinds[input_.type] for input_ in self._session.get_inputs()}
         self._tokenizer: Any = Tokenizer.from_buffer(model.tokenizer)
         self._tokenizer.enable_truncation(model.max_tokens)
         self._tokenizer.enable_padding()
@@ -73,8 +73,8 @@ class Peer:
         parts = []
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             encodings = self._tokenizer.encode_batch(list(texts[start : start + TEXTS_AT_ONCE]))
-            ids = np.array([one.ids for one in encodings])
-            mask = np.array([one.attention_mask for one in encodings])
+            ids = np.array([encoding.ids for encoding in encodings])
+            mask = np.array([encoding.attention_mask for encoding in encodings])
             arrays = {"input_ids": ids, "attention_mask": mask, "token_type_ids": ids * 0}
             feeds = {name: arrays[name].astype(kind) for name, kind in self._inputs.items()}
             hidden = self._session.run(None, feeds)[0]
@@ -145,13 +145,13 @@ def measure(args: argparse.Namespace, model: TextModel, path: Path) -> dict[str,
         figures.setdefault(name, []).append(value)
 
     with service_process(path / "data") as (pid, address):
-        one = load_command(address, bodies["model"], 1, args.seconds)
+        first = load_command(address, bodies["model"], 1, args.seconds)
         many = load_command(address, bodies["model"], CLIENTS, args.seconds)
         cheap = load_command(address, bodies["words"], 1, args.seconds)
         put_load(load_command(address, bodies["words"], 1, 0.5))  # builds the word index
         for _ in range(args.rounds):
             before = processor_seconds(pid)
-            run = put_load(one)
+            run = put_load(first)
             note("query", run["p50_ms"])
             note("one client", run["per_second"])
             note("query, CPU", (processor_seconds(pid) - before) / run["requests"] * 1000)

@@ -279,7 +279,7 @@ def _has_evidence(text: str, dialect: Dialect) -> bool:
     if dialect.quote == "none" and dialect.backslash:
         return f"\\{dialect.delimiter}" in text
     if dialect.quote == "none":
-        return sum(QUOTED.fullmatch(one) is None for one in _MARKED.findall(text)) >= MIN_BARE
+        return sum(QUOTED.fullmatch(field) is None for field in _MARKED.findall(text)) >= MIN_BARE
     return True
 
 
@@ -432,7 +432,7 @@ def _splitting_escaped(delimiter: str) -> Callable[[str], list[str]]:
             return []
         cells, at = [], 0
         while (found := cell.match(line, at)) is not None:
-            cells.append(escape.sub(lambda one: _ESCAPES.get(one[1], one[1]), found[1]))
+            cells.append(escape.sub(lambda match: _ESCAPES.get(match[1], match[1]), found[1]))
             at = found.end()
             if at == found.end(1):
                 break

@@ -303,12 +303,12 @@ def _parts(
     entries = record.get(name)
     if not isinstance(entries, list):
         return [record]
-    objects = [one for one in entries if isinstance(one, Mapping)]
+    objects = [record for record in entries if isinstance(record, Mapping)]
     rest = {key: value for key, value in record.items() if key != name}
     path = f"{above}{name}{IN_LIST}"
     parts: list[Mapping[str, Any]] = []
-    for one in objects:
-        for inner in _parts(one, path, deeper, named) if deeper else [one]:
+    for entry in objects:
+        for inner in _parts(entry, path, deeper, named) if deeper else [entry]:
             fields = {
                 f"{path}{key}" if f"{path}{key}" in named or key in rest else key: value
                 for key, value in inner.items()

@@ -146,7 +146,10 @@ class Encoder:
             return [*map(self.features.is_cut, texts)]
         if not isinstance(self.features, TextModel):
             return [False] * len(texts)
-        return [one.is_cut for one in self.features.tokenize(texts, self.features.document_prompt)]
+        return [
+            tokenized.is_cut
+            for tokenized in self.features.tokenize(texts, self.features.document_prompt)
+        ]
 
     def prepare(self) -> None:
         """Build what the first query with an unknown word would otherwise wait for."""

@@ -83,7 +83,7 @@ def check_url(url: str) -> str:
 
 def is_listed(url: str) -> bool:
     """Return whether :data:`ALLOWED` names the URL."""
-    return url in {one.rstrip("/") for one in os.environ.get(ALLOWED, "").split()}
+    return url in {allowed.rstrip("/") for allowed in os.environ.get(ALLOWED, "").split()}
 
 
 class _Trust:
@@ -123,7 +123,9 @@ class EndpointModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out the lock, and the time of the last probe."""
-        return EndpointModel, tuple(getattr(self, one.name) for one in fields(self) if one.init)
+        return EndpointModel, tuple(
+            getattr(self, setting.name) for setting in fields(self) if setting.init
+        )
 
     def __repr__(self) -> str:
         """Return a line without the probe."""
@@ -286,9 +288,9 @@ def _client() -> httpx.Client:
 def _read_vectors(url: str, answer: httpx.Response, n_texts: int) -> Floats:
     try:
         data = answer.json()["data"]
-        rows = sorted(data, key=lambda one: one["index"])
-        positions = [one["index"] for one in rows]
-        vectors = np.array([one["embedding"] for one in rows], dtype=np.float32)
+        rows = sorted(data, key=lambda row: row["index"])
+        positions = [row["index"] for row in rows]
+        vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         found = abbreviate(answer.text[:200])
         message = f"returned {found}; it must return data, each with index and embedding"

@@ -71,17 +71,17 @@ class Speller:
         return next((known for known in near if is_one_edit(word, known)), None)
 
 
-def is_one_edit(one: str, other: str) -> bool:
+def is_one_edit(word: str, other: str) -> bool:
     """Return whether the words differ by one insertion, deletion, replacement or exchange."""
-    if one == other or abs(len(one) - len(other)) > 1:
+    if word == other or abs(len(word) - len(other)) > 1:
         return False
     start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
+    while start < min(len(word), len(other)) and word[start] == other[start]:
         start += 1
-    one, other = one[start:], other[start:]
-    if len(one) == len(other):
-        return one[1:] == other[1:] or (one[1::-1] + one[2:] == other)
-    longer, shorter = (one, other) if len(one) > len(other) else (other, one)
+    word, other = word[start:], other[start:]
+    if len(word) == len(other):
+        return word[1:] == other[1:] or (word[1::-1] + word[2:] == other)
+    longer, shorter = (word, other) if len(word) > len(other) else (other, word)
     return longer[1:] == shorter
 
 
@@ -250,7 +250,7 @@ class Corrections:
             return self._correct(term)
         if words.has_word(term) or words.has_prefix(term):
             return None
-        others = [one for one in terms if one != term]
+        others = [other for other in terms if other != term]
         return words.correct(term, others) or self._correct(term)
 
     def _terms_as_written(self, term: str) -> list[str]:
@@ -258,15 +258,15 @@ class Corrections:
         if term in self._vocabulary:
             return [term]
         terms = self._terms_of(term)
-        return terms if self._pieces or any(one in self._vocabulary for one in terms) else []
+        return terms if self._pieces or any(term in self._vocabulary for term in terms) else []
 
     def _substitute(self, term: str, words: KnownWords, query: set[str] | None) -> None:
         """Add the substitutes of a term; `query` has all terms, if the encoder knows any."""
         if term not in self._related and len(self._related) < MAX_RELATED:
             self._related[term] = self._related_terms(term, words, query)
         related = self._related.get(term, ())
-        for one in related:
-            self.substitutes[one] = self.substitutes.get(one, 0.0) + 1 / len(related)
+        for word in related:
+            self.substitutes[word] = self.substitutes.get(word, 0.0) + 1 / len(related)
 
     def _related_terms(self, term: str, words: KnownWords, query: set[str] | None) -> list[str]:
         passages = [{*self._terms_of(passage)} for passage in words.contexts(term)]
@@ -278,8 +278,8 @@ class Corrections:
             if other in self._vocabulary and (share := words.share(other)):
                 in_passages = count / len(passages)
                 divergences[other] = in_passages * math.log(in_passages / share)
-        ordered = sorted(divergences, key=lambda one: (-divergences[one], one))
-        return [one for one in ordered if divergences[one] > 0][:RELATED_TERMS]
+        ordered = sorted(divergences, key=lambda term: (-divergences[term], term))
+        return [term for term in ordered if divergences[term] > 0][:RELATED_TERMS]
 
     def _words_of(self, identifier: str, words: str) -> str:
         is_new = identifier not in self._replacements
@@ -303,4 +303,6 @@ def replace_identifiers(text: str, replacement: Callable[[str, str], str]) -> st
     """Replace each identifier by `replacement(identifier, its words with spaces between them)`."""
     if len(text) > MAX_TEXT_LENGTH:
         return text
-    return _IDENTIFIER.sub(lambda one: replacement(one[0], " ".join(_PART.findall(one[0]))), text)
+    return _IDENTIFIER.sub(
+        lambda match: replacement(match[0], " ".join(_PART.findall(match[0]))), text
+    )

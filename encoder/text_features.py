@@ -89,7 +89,7 @@ def proper_summary(text: str) -> str:
 def sentences_after_summary(text: str) -> list[str]:
     """Return the sentences and lines of a text that are not in its summary."""
     _, _, rest = _parts(text)
-    return [one for one in _SENTENCE_OR_LINE_END.split(rest) if one.strip()]
+    return [sentence for sentence in _SENTENCE_OR_LINE_END.split(rest) if sentence.strip()]
 
 
 def split_sentences(text: str) -> list[str]:
@@ -286,11 +286,11 @@ class TextFeatures:
         corrections = self._query_corrections(texts, find_words)
         rows = self._count_corrected(texts, corrections)
         self._weigh(rows.data, rows.indices)
-        if any(one.substitutes for one in corrections):
-            substitutes = [self._substitutes(one) for one in corrections]
-            columns = np.concatenate([one.columns for one in substitutes])
-            values = np.concatenate([one.values for one in substitutes])
-            ends = np.cumsum([0, *(len(one.columns) for one in substitutes)])
+        if any(correction.substitutes for correction in corrections):
+            substitutes = [self._substitutes(correction) for correction in corrections]
+            columns = np.concatenate([substitute.columns for substitute in substitutes])
+            values = np.concatenate([substitute.values for substitute in substitutes])
+            ends = np.cumsum([0, *(len(substitute.columns) for substitute in substitutes)])
             rows = rows + scipy.sparse.csr_array((values, columns, ends), shape=rows.shape)
         if self.l2_normalize:
             scale_to_unit_length(rows)
@@ -330,8 +330,8 @@ class TextFeatures:
     ) -> list[QueryTerms]:
         recognized = np.diff(rows.indptr).tolist()
         return [
-            QueryTerms(n, one.pairs, one.n_unknown)
-            for n, one in zip(recognized, corrections, strict=True)
+            QueryTerms(n, correction.pairs, correction.n_unknown)
+            for n, correction in zip(recognized, corrections, strict=True)
         ]
 
     def _substitutes(self, corrections: Corrections) -> TextRow:

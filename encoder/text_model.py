@@ -88,7 +88,7 @@ class TextModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out the sessions, which every process makes for itself."""
-        return TextModel, tuple(getattr(self, one.name) for one in fields(self))
+        return TextModel, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         """Return a line without the files."""
@@ -104,7 +104,7 @@ class TextModel:
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
-        return self.vectors([one.ids for one in self.tokenize(texts, self.document_prompt)])
+        return self.vectors([text.ids for text in self.tokenize(texts, self.document_prompt)])
 
     def transform_queries(self, texts: Sequence[str]) -> tuple[Floats, list[QueryTerms]]:
         """Return the vectors of `texts` as queries, and how many tokens of each are known.
@@ -113,9 +113,9 @@ class TextModel:
             InputError: if `texts` is not a sequence of strings.
         """
         tokenized = self.tokenize(texts, self.query_prompt)
-        known = [max(0, one.n_known - self._known_in_prompt) for one in tokenized]
+        known = [max(0, text.n_known - self._known_in_prompt) for text in tokenized]
         terms = [QueryTerms(n, ()) for n in known]
-        return self.vectors([one.ids for one in tokenized]), terms
+        return self.vectors([text.ids for text in tokenized]), terms
 
     def tokenize(self, texts: Sequence[str], prompt: str = "") -> list[TokenizedText]:
         """Split `prompt` and each text into tokens, at most `max_tokens`.
@@ -130,14 +130,16 @@ class TextModel:
         unknown = self._unknown
         return [
             TokenizedText(
-                one.ids,
+                encoding.ids,
                 sum(
                     not special and token != unknown
-                    for token, special in zip(one.ids, one.special_tokens_mask, strict=True)
+                    for token, special in zip(
+                        encoding.ids, encoding.special_tokens_mask, strict=True
+                    )
                 ),
-                bool(one.overflowing) or len(text) > most,
+                bool(encoding.overflowing) or len(text) > most,
             )
-            for text, one in zip(texts, encodings, strict=True)
+            for text, encoding in zip(texts, encodings, strict=True)
         ]
 
     def vectors(self, ids: Sequence[Sequence[int]], n_threads: int | None = None) -> Floats:
@@ -184,12 +186,12 @@ class TextModel:
             yield batch
 
     def _run(self, ids: Sequence[Sequence[int]]) -> Floats:
-        lengths = [len(one) for one in ids]
+        lengths = [len(text_ids) for text_ids in ids]
         tokens = np.zeros((len(ids), max(lengths)), dtype=np.int64)
         mask = np.zeros_like(tokens)
-        for row, one in enumerate(ids):
-            tokens[row, : len(one)] = one
-            mask[row, : len(one)] = 1
+        for row, text_ids in enumerate(ids):
+            tokens[row, : len(text_ids)] = text_ids
+            mask[row, : len(text_ids)] = 1
         arrays = dict(zip(INPUTS, (tokens, mask, np.zeros_like(tokens)), strict=True))
         feeds = {name: arrays[name].astype(kind) for name, kind in self._inputs.items()}
         hidden: Floats = self._session.run([self._output], feeds)[0]
@@ -224,7 +226,7 @@ class TextModel:
     @functools.cached_property
     def _inputs(self) -> dict[str, Any]:
         """The type of each input of the network, by name."""
-        inputs = {one.name: _INTEGERS.get(one.type) for one in self._session.get_inputs()}
+        inputs = {input_.name: _INTEGERS.get(input_.type) for input_ in self._session.get_inputs()}
         if not set(INPUTS[:2]) <= inputs.keys() <= set(INPUTS) or None in inputs.values():
             found = ", ".join(inputs) or "none"
             raise ModelError(f"the network's inputs are {found}; they must be {', '.join(INPUTS)}")

@@ -596,7 +596,7 @@ def unseen_queries(
     if encoder.kind == "vector" or not len(encoder.learned.hashes):
         if documents is None:
             ids = collection.existing_ids(sorted(encoder.learned.labelled_ids))
-            documents = [one for id_ in ids if (one := collection.get(id_)) is not None]
+            documents = [document for id_ in ids if (document := collection.get(id_)) is not None]
         stored = [(document.id, content(document)) for document in documents]
     is_learned = encoder.learned.contain(map(content, queries), stored)
     rows, learned = split_learned(is_learned)

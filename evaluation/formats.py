@@ -476,8 +476,8 @@ def _weights(report: Report) -> str:
         return ""
     names = list(report.codes_weights[0].metrics)
     rows = [
-        [f"{one.codes_weight:g}", *(format_share(one.metrics[name]) for name in names)]
-        for one in report.codes_weights
+        [f"{weight.codes_weight:g}", *(format_share(weight.metrics[name]) for name in names)]
+        for weight in report.codes_weights
     ]
     return _table(["hybrid, weight of codes", *names], rows)
 

@@ -255,7 +255,7 @@ def _take_out_a_sentence(
     shares with the rest.
     """
     sentences = split_sentences(text)
-    positions = [i for i, one in enumerate(sentences) if len(one.split()) >= _LEAST_WORDS]
+    positions = [i for i, sentence in enumerate(sentences) if len(sentence.split()) >= _LEAST_WORDS]
     if len(sentences) > 1 and positions:
         chosen = int(rng.choice(positions))
         sentence = sentences.pop(chosen)

@@ -427,7 +427,7 @@ def on_common_queries(systems: Mapping[str, Evaluation]) -> dict[str, Evaluation
     Raises:
         EvaluationError: if they have no query in common.
     """
-    lists = [one.query_ids for one in systems.values()]
+    lists = [system.query_ids for system in systems.values()]
     if len(set(lists)) == 1:
         return dict(systems)
     common = set(lists[0]).intersection(*lists)
@@ -437,20 +437,20 @@ def on_common_queries(systems: Mapping[str, Evaluation]) -> dict[str, Evaluation
     # In one order, and each query once.
     order = [id_ for id_ in dict.fromkeys(lists[0]) if id_ in common]
     taken = {}
-    for name, one in systems.items():
-        position = {id_: row for row, id_ in enumerate(one.query_ids)}
+    for name, system in systems.items():
+        position = {id_: row for row, id_ in enumerate(system.query_ids)}
         rows = np.array([position[id_] for id_ in order], dtype=np.int64)
         note = f"compared on the {len(order):,} queries that no encoder learned from"
         taken[name] = replace(
-            one,
-            per_query=_take(one.per_query, rows),
-            expected_per_query=_take(one.expected_per_query, rows),
+            system,
+            per_query=_take(system.per_query, rows),
+            expected_per_query=_take(system.expected_per_query, rows),
             best_per_query={},
             worst_per_query={},
             ceiling_per_query={},
             queries=len(order),
             query_ids=tuple(order),
-            notes=(*one.notes, note),
+            notes=(*system.notes, note),
         )
     return taken
 

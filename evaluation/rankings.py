@@ -394,7 +394,10 @@ class EvaluationInput:
             encoded = self.encoded[start : start + (step if queries is None else 1)]
             if ranking == HAMMING:
                 nearest = self.index.search(encoded.codes, depth + (self.self_rows is not None))
-                found = [(one.rows, -one.distances.astype(np.float64)) for one in nearest]
+                found = [
+                    (neighbours.rows, -neighbours.distances.astype(np.float64))
+                    for neighbours in nearest
+                ]
             else:
                 found = self.search(encoded, ranking, depth)
             for position, (rows, scores) in enumerate(found, start):
@@ -555,7 +558,7 @@ def measure_rankings(
     curve = data.evaluate_weights(metrics, codes_weights)
     data.check_generation(collection.generation)
     chosen = HAMMING if HAMMING in evaluations else next(iter(evaluations))
-    means = {name: one.to_dict() for name, one in evaluations.items()}
+    means = {name: evaluation.to_dict() for name, evaluation in evaluations.items()}
     return {
         **means[chosen],
         "warning": data.warning,
@@ -563,12 +566,13 @@ def measure_rankings(
         "served_ranking": data.served_ranking,
         "unlabelled": data.n_unlabelled,
         "codes_weights": [
-            {"codes_weight": weight, "metrics": one.metrics} for weight, one in curve.items()
+            {"codes_weight": weight, "metrics": evaluation.metrics}
+            for weight, evaluation in curve.items()
         ]
         or None,
         "rankings": {
-            name: {kind: one[kind] for kind in ("metrics", "expected", "best", "worst")}
-            for name, one in means.items()
+            name: {kind: mean[kind] for kind in ("metrics", "expected", "best", "worst")}
+            for name, mean in means.items()
         },
     }
 

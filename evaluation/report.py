@@ -738,9 +738,9 @@ def _run(
         evaluations,
         training_labels.reference.encoder if training_labels and baseline else None,
     )
-    compared = {name: one for name, one in others.items() if name != primary}
+    compared = {name: evaluation for name, evaluation in others.items() if name != primary}
     warnings += compare_with_baselines(primary, evaluations[primary], compared)
-    others = {name: one for name, one in others.items() if name not in rankings}
+    others = {name: evaluation for name, evaluation in others.items() if name not in rankings}
     hits = Hits(data, primary, deepest)
     trec_problems = hits.trec_problems()
     begin_stage("computing intervals")
@@ -749,12 +749,12 @@ def _run(
     }
     figures = [
         figure
-        for ranking, one in evaluations.items()
-        for figure in _figures(one, measured[ranking], ranking)
+        for ranking, evaluation in evaluations.items()
+        for figure in _figures(evaluation, measured[ranking], ranking)
     ]
     expected = {
-        measure_name(ranking, name): one.expected_per_query[name]
-        for ranking, one in evaluations.items()
+        measure_name(ranking, name): evaluation.expected_per_query[name]
+        for ranking, evaluation in evaluations.items()
         for name in measured[ranking]
     }
     report = Report(
@@ -768,15 +768,17 @@ def _run(
         metrics=figures,
         classifier_baseline=None if baseline is None else _figures(baseline, metrics),
         baselines=[
-            figure for name, one in others.items() for figure in _figures(one, without_codes, name)
+            figure
+            for name, evaluation in others.items()
+            for figure in _figures(evaluation, without_codes, name)
         ],
         codes_weights=[
             WeightFigures(
                 codes_weight=weight,
-                metrics=one.metrics,
-                per_query={name: values.tolist() for name, values in one.per_query.items()},
+                metrics=measured.metrics,
+                per_query={name: values.tolist() for name, values in measured.per_query.items()},
             )
-            for weight, one in data.evaluate_weights(metrics, codes_weights).items()
+            for weight, measured in data.evaluate_weights(metrics, codes_weights).items()
         ]
         or None,
         coherence=_coherence(data, teacher),
@@ -790,9 +792,10 @@ def _run(
         query_ids=data.query_ids,
         per_query={
             measure_name(ranking, name): QueryFigures(
-                served=one.per_query[name].tolist(), expected=one.expected_per_query[name].tolist()
+                served=evaluation.per_query[name].tolist(),
+                expected=evaluation.expected_per_query[name].tolist(),
             )
-            for ranking, one in evaluations.items()
+            for ranking, evaluation in evaluations.items()
             for name in measured[ranking]
         },
     )
@@ -845,14 +848,14 @@ def _baselines(
     both: list[Document | StoredDocument] = [*data.documents, *data.queries]
     if BM25 in rankings:
         found[BM25] = rankings[BM25]
-    elif all(one.text is not None for one in both):
+    elif all(document.text is not None for document in both):
         with suppress(InputError):  # Milvus has no word index
             found[BM25] = data.evaluate(metrics, BM25)
-    vectors = {len(one.vector) for one in both if one.vector is not None}
-    if len(vectors) == 1 and all(one.vector is not None for one in both):
+    vectors = {len(document.vector) for document in both if document.vector is not None}
+    if len(vectors) == 1 and all(document.vector is not None for document in both):
         begin_stage("measuring the vectors")
         asked, stored = (
-            np.stack([one.vector for one in some if one.vector is not None])
+            np.stack([document.vector for document in some if document.vector is not None])
             for some in (data.queries, data.documents)
         )
         found[VECTORS] = data.evaluate_scores(cosine_blocks(asked, stored), metrics)
@@ -873,26 +876,30 @@ def _coherence(data: EvaluationInput, teacher: TeacherVectors | None) -> Coheren
     if teacher is None:
         if not all(document.vector is not None for document in documents):
             return None
-        own = {one.id: one.vector for one in documents if one.vector is not None}
+        own = {
+            document.id: document.vector for document in documents if document.vector is not None
+        }
         teacher = TeacherVectors("the documents' vectors", own)
-    missing = [one.id for one in documents if one.id not in teacher.by_id]
+    missing = [document.id for document in documents if document.id not in teacher.by_id]
     if missing:
         found = f"{teacher.name} has no vector for {counted(len(missing), 'document')}"
         raise EvaluationError(f"teacher: {found}, such as {missing[0]!r}")
-    known = [one for one in documents if np.any(teacher.by_id[one.id])]
+    known = [document for document in documents if np.any(teacher.by_id[document.id])]
     if len(known) < 3:
         return None
     begin_stage("comparing codes with vectors")
     rng = np.random.default_rng(0)
     rows = np.sort(rng.permutation(len(known))[:COMPARED_DOCUMENTS])
     compared = [known[row] for row in rows]
-    codes = np.array([list(bytes.fromhex(one.code)) for one in compared], dtype=np.uint8)
+    codes = np.array([list(bytes.fromhex(document.code)) for document in compared], dtype=np.uint8)
     encoder = data.collection.encoder
     learned = None
     if encoder is not None:
-        contents = [one.text if encoder.kind == "text" else one.vector for one in compared]
+        contents = [
+            document.text if encoder.kind == "text" else document.vector for document in compared
+        ]
         learned = int(encoder.learned.contain(contents).sum())
-    levels = levels_of_codes(codes, np.stack([teacher.by_id[one.id] for one in compared]))
+    levels = levels_of_codes(codes, np.stack([teacher.by_id[document.id] for document in compared]))
     mean = levels.mean()
     worst = []
     for row in levels.worst()[:INCOHERENT_DOCUMENTS]:
@@ -947,14 +954,14 @@ def incoherent_rows(coherence: CoherenceFigures) -> list[list[str]]:
     """Return a row for each of the documents of the lowest levels, below these heads."""
     return [
         [
-            f"{one.level:.3f}",
-            "{:.3f} – {:.3f}".format(*one.interval),
-            f"{one.id}: {one.text}" if one.text else one.id,
-            one.teacher_nearest,
-            f"{one.rank:,.0f}",
-            one.encoder_nearest,
+            f"{document.level:.3f}",
+            "{:.3f} – {:.3f}".format(*document.interval),
+            f"{document.id}: {document.text}" if document.text else document.id,
+            document.teacher_nearest,
+            f"{document.rank:,.0f}",
+            document.encoder_nearest,
         ]
-        for one in coherence.worst
+        for document in coherence.worst
     ]
 
 

@@ -492,8 +492,8 @@ def compare_with_baselines(
     """
     pairs = [
         (baseline, metric, values, system.expected_per_query[metric])
-        for baseline, one in baselines.items()
-        for metric, values in one.expected_per_query.items()
+        for baseline, evaluation in baselines.items()
+        for metric, values in evaluation.expected_per_query.items()
         if metric in system.expected_per_query
     ]
     p_values = holm([permutation_test(ours, theirs, seed=seed) for *_, theirs, ours in pairs])
@@ -508,7 +508,9 @@ def compare_with_baselines(
         )
         values = f"{ours.mean():.3f} to {theirs.mean():.3f}, {format_probability(p_value)}"
         verdicts.setdefault(baseline, []).append(f"{lead} in {metric} ({values})")
-    return [f"{name} against {one}: {', '.join(found)}" for one, found in verdicts.items()]
+    return [
+        f"{name} against {baseline}: {', '.join(found)}" for baseline, found in verdicts.items()
+    ]
 
 
 def format_p_value(value: float) -> str:

@@ -104,7 +104,7 @@ def _words_of(text: str, sentences: list[str], rng: np.random.Generator) -> str:
         count = int(rng.integers(2 * LEAST_WORDS, 2 * MOST_WORDS + 1))
         start = int(rng.integers(max(1, len(sentence) - count + 1)))
         return sentence[start : start + count]
-    candidates = [words for one in sentences if len(words := one.split()) >= LEAST_WORDS]
+    candidates = [words for sentence in sentences if len(words := sentence.split()) >= LEAST_WORDS]
     if not candidates:
         return text
     words = candidates[rng.integers(len(candidates))]
@@ -198,7 +198,7 @@ def choose_ranking(
     metric: str = "nDCG@10",
 ) -> Choice:
     """Choose among rankings by their values for each query, float64[Q]."""
-    means = {name: float(one.mean()) for name, one in values.items()}
+    means = {name: float(per_query.mean()) for name, per_query in values.items()}
     best = max(means, key=lambda name: (means[name], name == default))
     if best == default or default not in values:
         return Choice(best, metric=metric)
@@ -220,8 +220,10 @@ def verdict(
     fewer than :data:`FEW_QUERIES`, the last sentence says which differences are not significant:
     those below two standard errors of a share of one half, 2 · √(½ · ½ / n).
     """
-    rankings = {name: one for name, one in figures.items() if one.reciprocal_rank is not None}
-    found = {name: one.reciprocal_rank or 0.0 for name, one in rankings.items()}
+    rankings = {
+        name: measured for name, measured in figures.items() if measured.reciprocal_rank is not None
+    }
+    found = {name: measured.reciprocal_rank or 0.0 for name, measured in rankings.items()}
     best = max(found, key=lambda name: found[name])
     chance = n_queries**-0.5 if n_queries < FEW_QUERIES else None
     if choice is not None:
@@ -250,7 +252,11 @@ def verdict(
 
 
 def _label_sentences(figures: Mapping[str, Figures]) -> list[str]:
-    labelled = {name: one.same_label for name, one in figures.items() if one.same_label is not None}
+    labelled = {
+        name: measured.same_label
+        for name, measured in figures.items()
+        if measured.same_label is not None
+    }
     classifiers = {CLASSIFIER: "A classifier finds", SOFT_CLASS_SCORES: "Soft class scores find"}
     known = {name: labelled.pop(name) for name in classifiers if name in labelled}
     chance = labelled.pop(CHANCE, 0.0)

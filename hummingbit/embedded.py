@@ -658,7 +658,7 @@ class Collection:
         """Return the hits of several texts or vectors, of one generation; see :meth:`search`."""
         search = _search_options(options)
         values = inputs.check_several("queries", queries)
-        parsed = [inputs.query_of(one) for one in values]
+        parsed = [inputs.query_of(value) for value in values]
         result = self.backend.find(parsed, search)
         return hits_of(result, self.backend, None if search.offset else search.filter)
 

@@ -152,13 +152,13 @@ def check_ids(
     _check_choice("on_missing_id", on_missing_id, OnMissingId)
     field = "ids" if id_field is None else "id_field"
     name = "" if id_field is None else f"is {id_field!r}; "
-    missing = [position for position, one in enumerate(parsed) if not one.has_id]
+    missing = [position for position, record in enumerate(parsed) if not record.has_id]
     if are_given and missing and on_missing_id == "raise":
         lack = f"{len(missing):,} of {counted(len(parsed), 'document')} lack it"
         lack = lack if id_field is not None else lack.replace("lack it", "have none")
         hint = 'pass on_missing_id="number" to number them'
         raise InputError(field, f"{name}{lack}, the first is documents[{missing[0]}]; {hint}")
-    counts = Counter(one.document.id for one in parsed if one.has_id)
+    counts = Counter(record.document.id for record in parsed if record.has_id)
     repeated = counts.total() - len(counts)
     if repeated and on_repeated_id == "raise":
         id_, n = next((id_, n) for id_, n in counts.items() if n > 1)
@@ -257,8 +257,10 @@ def expiring(
     if not time:
         return parsed
     return [
-        one._replace(document=replace(one.document, payload={**one.document.payload, **time}))
-        for one in parsed
+        record._replace(
+            document=replace(record.document, payload={**record.document.payload, **time})
+        )
+        for record in parsed
     ]
 
 
@@ -285,7 +287,9 @@ def query_of(value: Any) -> Query:
         )
     if isinstance(value, str):
         return Query(text=parse_text(value, "query"))
-    is_list = isinstance(value, list | tuple) and not any(isinstance(one, str) for one in value)
+    is_list = isinstance(value, list | tuple) and not any(
+        isinstance(element, str) for element in value
+    )
     if not is_list and not isinstance(value, np.ndarray):
         found = f"is {abbreviate(value)}; it must be a text, a vector, or a mapping with both"
         raise DocumentError("query", found)
@@ -328,14 +332,14 @@ def examples_of(field: str, examples: Any) -> list[Query]:
         InputError: if they are no sequence, or one has another form; it names the example.
     """
     parsed = []
-    for position, one in enumerate(check_several(field, examples)):
+    for position, example in enumerate(check_several(field, examples)):
         try:
-            if isinstance(one, str):
-                parsed.append(Query(id=one))
-            elif isinstance(one, Mapping) and [*one] == ["id"]:
-                parsed.append(Query(id=str(one["id"])))
+            if isinstance(example, str):
+                parsed.append(Query(id=example))
+            elif isinstance(example, Mapping) and [*example] == ["id"]:
+                parsed.append(Query(id=str(example["id"])))
             else:
-                parsed.append(query_of(one))
+                parsed.append(query_of(example))
         except DocumentError as error:
             raise InputError(field, f"{error.field} {error.reason}", position) from None
     return parsed

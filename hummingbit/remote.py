@@ -456,7 +456,7 @@ class RemoteCollection:
             limit=min(limit, PAGE),
             cursor=cursor,
             filter=_as_json(filter),
-            sort=[asdict(one) for one in sort] or None,
+            sort=[asdict(field) for field in sort] or None,
         )
         return ScrollPage([*map(_to_document, page["documents"])], page["next_cursor"])
 
@@ -464,7 +464,7 @@ class RemoteCollection:
         """Count values of fields over all documents, or those that match the filter."""
         records = [*map(facet_to_json, facets)]
         answer = self.client.facets(self._given_name, records, filter=_as_json(filter))
-        counted = [FacetResult(**one) for one in answer["facets"]]
+        counted = [FacetResult(**facet) for facet in answer["facets"]]
         return Facets(counted, answer["documents"], answer["generation"])
 
     def bulk(
@@ -492,7 +492,7 @@ class RemoteCollection:
         self, updates: Sequence[PayloadUpdate], if_generation: int | None = None
     ) -> PayloadsUpdated:
         """Change the payloads of documents, all updates or none."""
-        records = [one.to_json() for one in updates]
+        records = [update.to_json() for update in updates]
         answer = self.client.update_payloads(self._given_name, records, if_generation=if_generation)
         return PayloadsUpdated(answer["matched"], answer["updated"], answer["generation"])
 

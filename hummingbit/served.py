@@ -47,7 +47,7 @@ class ServedCollection:
         """
         self.client = client
         if name is None:
-            names = [one["name"] for one in client.collections()["collections"]]
+            names = [collection["name"] for collection in client.collections()["collections"]]
             if len(names) != 1:
                 has = ", ".join(names) or "none"
                 raise InputError("collection", f"is missing; the service has {has}")
@@ -232,7 +232,7 @@ class ServedCollection:
     ) -> list[Hits]:
         """Return the hits of several texts or vectors, each of the generation that it names."""
         values = inputs.check_several("queries", queries)
-        return [self._search(inputs.query_of(one), options) for one in values]
+        return [self._search(inputs.query_of(value), options) for value in values]
 
     def recommend(
         self,
@@ -244,7 +244,7 @@ class ServedCollection:
     ) -> Hits:
         """Return documents like examples and unlike others; see :meth:`Collection.recommend`."""
         like, unlike = (
-            [_example(one) for one in inputs.examples_of(field, examples)]
+            [_example(example) for example in inputs.examples_of(field, examples)]
             for field, examples in (("positive", positive), ("negative", negative))
         )
         asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True, **options}
@@ -270,13 +270,13 @@ class ServedCollection:
         # A document that a later one replaces must not count as replaced by another request.
         last = last_of_each_id(documents)
         answers = [
-            self.client.upsert(self._given_name, [record_of(one) for one in part])
+            self.client.upsert(self._given_name, [record_of(document) for document in part])
             for part in batches(last, WRITTEN_AT_ONCE)
         ]
-        replaced = [one.get("replaced") for one in answers]
+        replaced = [answer.get("replaced") for answer in answers]
         return inputs.Added(
-            sum(one["upserted"] for one in answers),
-            replaced=None if None in replaced else sum(one or 0 for one in replaced),
+            sum(answer["upserted"] for answer in answers),
+            replaced=None if None in replaced else sum(count or 0 for count in replaced),
             repeated=repeated,
             numbered=numbered,
         )
@@ -344,5 +344,5 @@ def _hits(answer: SearchResponse) -> Hits:
         next_cursor=answer.get("next_cursor"),
         query_code=answer.get("query_code"),
         groups=[*map(group_of, answer.get("groups", ()))],
-        facets=[FacetResult(**one) for one in answer.get("facets", ())],
+        facets=[FacetResult(**facet) for facet in answer.get("facets", ())],
     )

@@ -333,8 +333,8 @@ class SearchableCollection(CollectionBase, ABC):
         if not any(read):
             return self._encode_words(queries, only_words=only_words)
         words = [
-            query if one is None else query._replace(text=one.text)
-            for query, one in zip(queries, read, strict=True)
+            query if text is None else query._replace(text=text.text)
+            for query, text in zip(queries, read, strict=True)
         ]
         return replace(self._encode_words(words, only_words=only_words), read=read)
 
@@ -361,7 +361,9 @@ class SearchableCollection(CollectionBase, ABC):
         weights, terms = encoder.read_queries([text or "" for text in texts], self.find_words)
         codes = pack_rows(weights > 0)
         unknown = [
-            position for position, one in enumerate(terms) if one and not one.recognized_terms
+            position
+            for position, terms_ in enumerate(terms)
+            if terms_ and not terms_.recognized_terms
         ]
         if unknown:
             weights[unknown] = 0  # these texts say nothing about any bit
@@ -605,7 +607,7 @@ class IndexedCollection(SearchableCollection, ABC):
         if options.group_by is None and options.facets is None:
             return None, None
         by = None if options.group_by is None else self._column(options.group_by, published)
-        columns = [self._column(one.field, published) for one in options.facets or ()]
+        columns = [self._column(facet.field, published) for facet in options.facets or ()]
         groups: list[list[RankedGroup]] = []
         facets: list[list[FacetResult]] = []
         for position in range(len(search.queries)):
@@ -681,7 +683,7 @@ class IndexedCollection(SearchableCollection, ABC):
             documents = int(np.count_nonzero(selected))
             return Facets(counted, documents, published.generation.number)
 
-        return self._tabulate(filter, [one.field for one in facets], count)
+        return self._tabulate(filter, [facet.field for facet in facets], count)
 
     def _sorted_page(
         self,
@@ -697,7 +699,9 @@ class IndexedCollection(SearchableCollection, ABC):
             published: PublishedGeneration, selected: Mask, columns: list[Column]
         ) -> ScrollPage | None:
             rows = sorted_rows(sort, columns, selected, limit + 1, after).tolist()
-            documents = {one.row: one for one in self.store.read_documents(rows[:limit])}
+            documents = {
+                document.row: document for document in self.store.read_documents(rows[:limit])
+            }
             changed = self.store.last_payload_change() > published.generation.number
             if len(documents) < len(rows[:limit]) or changed:
                 return None
@@ -708,7 +712,7 @@ class IndexedCollection(SearchableCollection, ABC):
                 following = write_sort_cursor(end, *key)
             return ScrollPage([documents[row] for row in rows[:limit]], following)
 
-        return self._tabulate(filter_, [one.field for one in sort], page)
+        return self._tabulate(filter_, [field.field for field in sort], page)
 
     def _restricted(
         self, search: Search, published: PublishedGeneration, allowed: Rows | None

@@ -154,10 +154,10 @@ def encode_queries(
         weights, some_terms = encoder.read_queries(inputs, find_words)
         codes[positions] = pack_bits(weights > 0)
         # A text without a recognized term says nothing about any bit.
-        weights[[one is not None and not one.recognized_terms for one in some_terms]] = 0
+        weights[[seen is not None and not seen.recognized_terms for seen in some_terms]] = 0
         encoded.weights[positions], encoded.weighted[positions] = weights, True
-        for at, one in zip(positions, some_terms, strict=True):
-            terms[at] = one
+        for at, text_terms in zip(positions, some_terms, strict=True):
+            terms[at] = text_terms
     only_words = [
         at
         for at, (text, vector, code, _) in enumerate(queries)
@@ -231,12 +231,15 @@ def read_contents(
     if n_bits == 0:
         return _read_words(documents, passages)
     if passages is not None and encoder is not None and encoder.kind == "text":
-        documents = [one if one.text is None else replace(one, code=None) for one in documents]
+        documents = [
+            document if document.text is None else replace(document, code=None)
+            for document in documents
+        ]
     codes, positions = _read_codes(documents, encoder, n_bits)
     to_encode = [documents[at] for at in positions]
     if passages is None or encoder is None or encoder.kind != "text" or not positions:
         return Contents(codes, positions, _encoder_inputs(to_encode, encoder))
-    spans = _split([one.text or "" for one in to_encode], passages, encoder.are_cut)
+    spans = _split([document.text or "" for document in to_encode], passages, encoder.are_cut)
     inputs = [
         text
         for document, some in zip(to_encode, spans, strict=True)
@@ -283,7 +286,9 @@ def _read_words(documents: Sequence[Document], passages: Passages | None) -> Con
         except InputError as error:
             raise InputError(error.field, f"{error.reason} (document {document.id!r})") from None
     codes = np.zeros((len(documents), 0), dtype=np.uint8)
-    texts = {at: one.text for at, one in enumerate(documents) if one.text is not None}
+    texts = {
+        at: document.text for at, document in enumerate(documents) if document.text is not None
+    }
     if passages is None or not texts:
         return Contents(codes, [], [])
     return Contents(codes, [*texts], [], _split([*texts.values()], passages))
@@ -476,12 +481,15 @@ def _delayed_signals() -> Iterator[None]:
         yield
         return
     arrived: list[int] = []
-    handlers = {one: signal.signal(one, lambda number, _: arrived.append(number)) for one in ENDING}
+    handlers = {
+        signal_: signal.signal(signal_, lambda number, _: arrived.append(number))
+        for signal_ in ENDING
+    }
     try:
         yield
     finally:
-        for one, handler in handlers.items():
-            signal.signal(one, handler)
+        for signal_, handler in handlers.items():
+            signal.signal(signal_, handler)
         for number in arrived:
             signal.raise_signal(number)
 

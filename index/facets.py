@@ -68,7 +68,7 @@ class Facet:
             message = f"limit is {self.limit}; it must be from 1 to {MAX_BUCKETS:,}"
             raise InputError("facets", message)
         kinds = [self.interval, self.calendar_interval, self.ranges]
-        if sum(one is not None for one in kinds) > 1:
+        if sum(kind is not None for kind in kinds) > 1:
             message = "have several of interval, calendar_interval and ranges; use one"
             raise InputError("facets", message)
         if self.interval is not None and not 0 < self.interval < math.inf:
@@ -91,7 +91,7 @@ class Facet:
             return cls(value)
         if not isinstance(value, Mapping) or "field" not in value:
             raise InputError("facets", f"has {abbreviate(value)}; a facet must have a field")
-        given = {name: one for name, one in value.items() if one is not None}
+        given = {name: member for name, member in value.items() if member is not None}
         unknown = given.keys() - set(cls.__dataclass_fields__)
         if unknown:
             known = ", ".join(cls.__dataclass_fields__)
@@ -110,7 +110,7 @@ def facet_to_json(facet: Facet) -> dict[str, Any]:
     """Return a facet as a request has it."""
     fields = {name: getattr(facet, name) for name in Facet.__dataclass_fields__}
     if facet.ranges is not None:
-        fields["ranges"] = [one.bounds for one in facet.ranges]
+        fields["ranges"] = [range_.bounds for range_ in facet.ranges]
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -121,7 +121,7 @@ def parse_facets(value: object) -> tuple[Facet, ...]:
         InputError: if one is invalid, or there are too many.
     """
     given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
-    if not all(isinstance(one, str | Mapping | Facet) for one in given):
+    if not all(isinstance(facet, str | Mapping | Facet) for facet in given):
         raise InputError("facets", f"is {abbreviate(value)}; it must be a list of facets")
     if not 1 <= len(given) <= MAX_FACETS:
         raise InputError("facets", f"has {len(given)} facets; it must have 1 to {MAX_FACETS}")
@@ -132,13 +132,15 @@ def _parse_ranges(field: str, ranges: object) -> tuple[InRange, ...]:
     if not isinstance(ranges, list | tuple) or not 0 < len(ranges) <= MAX_BUCKETS:
         raise InputError("facets", f"ranges is {abbreviate(ranges)}; it must be a list of ranges")
     parsed: list[InRange] = []
-    for one in ranges:
+    for range_ in ranges:
         bounds = (
-            {} if not isinstance(one, Mapping) else {k: v for k, v in one.items() if v is not None}
+            {}
+            if not isinstance(range_, Mapping)
+            else {k: v for k, v in range_.items() if v is not None}
         )
         if not bounds or not bounds.keys() <= set(BOUNDS):
             message = f"a range must have some of {', '.join(BOUNDS)}"
-            raise InputError("facets", f"ranges has {abbreviate(one)}; {message}")
+            raise InputError("facets", f"ranges has {abbreviate(range_)}; {message}")
         try:
             condition = parse_filter({"field": field, **bounds})
         except InputError as error:
@@ -183,7 +185,7 @@ def count_facet(facet: Facet, column: Column, selected: Mask) -> FacetResult:
     elif facet.calendar_interval is not None:
         buckets = _calendar(facet.calendar_interval, column, rows, codes)
     elif facet.ranges is not None:
-        buckets = [_range(one, column, rows, codes) for one in facet.ranges]
+        buckets = [_range(range_, column, rows, codes) for range_ in facet.ranges]
     else:
         buckets = _most_frequent(facet.limit, column, counts)
     documents = _n_distinct(rows, column)
@@ -305,7 +307,8 @@ def _range(condition: InRange, column: Column, rows: Rows, codes: Codes) -> dict
     else:
         of_value = replace(condition, field="value")
         matches = (
-            of_value.matches({"value": one}) for one in map(column.value, range(column.n_values))
+            of_value.matches({"value": value})
+            for value in map(column.value, range(column.n_values))
         )
         accepted = np.fromiter(matches, dtype=np.bool_, count=column.n_values)
     found = rows[accepted[codes]]
@@ -347,7 +350,7 @@ def parse_sort(value: object) -> tuple[SortField, ...]:
         InputError: if one is invalid, or there are too many.
     """
     given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
-    if not all(isinstance(one, str | Mapping | SortField) for one in given):
+    if not all(isinstance(field, str | Mapping | SortField) for field in given):
         raise InputError("sort", f"is {abbreviate(value)}; it must be a list of fields")
     if len(given) > MAX_SORTED:
         raise InputError("sort", f"has {len(given)} fields; it must have at most {MAX_SORTED}")
@@ -401,11 +404,11 @@ def sorted_rows(
     """Return the first `limit` of the `selected` rows in the order of `sort`, after a position."""
     rows = np.flatnonzero(selected if after is None else selected[: after.last_row + 1])
     pairs = [*zip(sort, columns, strict=True)]
-    keys = [column.places(descending=one.descending)[rows] for one, column in pairs]
+    keys = [column.places(descending=field.descending)[rows] for field, column in pairs]
     if after is not None:
         later, equal = np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
-        for (one, column), key, value in zip(pairs, keys, after.keys, strict=True):
-            place = column.place_of(value, descending=one.descending)
+        for (field, column), key, value in zip(pairs, keys, after.keys, strict=True):
+            place = column.place_of(value, descending=field.descending)
             later |= equal & (key > place)
             equal &= key == place
         later |= equal & (rows > after.row)
@@ -422,9 +425,9 @@ def position_at(
 ) -> SortPosition:
     """Return the position of a document, after which the next page begins."""
     keys: list[SortKey | None] = []
-    for one, column in zip(sort, columns, strict=True):
-        place = int(column.places(descending=one.descending)[row])
-        keys.append(column.key_at(place, descending=one.descending))
+    for field, column in zip(sort, columns, strict=True):
+        place = int(column.places(descending=field.descending)[row])
+        keys.append(column.key_at(place, descending=field.descending))
     return SortPosition(keys, row, last_row)
 
 

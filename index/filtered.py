@@ -181,8 +181,10 @@ class FilteredCollection:
         Documents that may not be written are among them.
         """
         outside = self._outside([document.id for document in documents])
-        changed = {one.id for one in self._collection.new_or_changed(documents)}
-        return [one for one in documents if one.id in changed or one.id in outside]
+        changed = {document.id for document in self._collection.new_or_changed(documents)}
+        return [
+            document for document in documents if document.id in changed or document.id in outside
+        ]
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """See :meth:`hummingbit.index.backend.AnyCollection.delete`."""
@@ -268,5 +270,5 @@ class _ConfinedUpdate(PayloadUpdate):
 
 def _without_words(result: SearchResult) -> SearchResult:
     """Return a result without the words that those of queries were corrected to or replaced by."""
-    terms = [one and one._replace(corrected=()) for one in result.queries.terms]
+    terms = [terms and terms._replace(corrected=()) for terms in result.queries.terms]
     return result._replace(queries=replace(result.queries, terms=terms), substitutes=())

@@ -89,16 +89,16 @@ class InRange:
         """Tell whether the filter holds for a payload."""
         if self.is_of_instants:
             bounds = self.instants
-            times = [instant_of(one) for one in _scalars(payload, self.field)]
+            times = [instant_of(scalar) for scalar in _scalars(payload, self.field)]
             return any(
                 time is not None
                 and all(_COMPARE[name](time, bound) for name, bound in bounds.items())
                 for time in times
             )
         kind = kind_of(next(iter(self.bounds.values())))
-        values = [one for one in _scalars(payload, self.field) if kind_of(one) == kind]
+        values = [scalar for scalar in _scalars(payload, self.field) if kind_of(scalar) == kind]
         tests = [(_COMPARE[name], bound) for name, bound in self.bounds.items()]
-        return any(all(test(one, bound) for test, bound in tests) for one in values)
+        return any(all(test(value, bound) for test, bound in tests) for value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +123,10 @@ class HasText:
 
     def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
-        strings = (one for one in _scalars(payload, self.field) if isinstance(one, str))
+        strings = (scalar for scalar in _scalars(payload, self.field) if isinstance(scalar, str))
         if self.is_prefix:
-            return any(one.startswith(self.part) for one in strings)
-        return any(self.part in one for one in strings)
+            return any(string.startswith(self.part) for string in strings)
+        return any(self.part in string for string in strings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class IsNull:
 
     def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
-        return any(one is None for one in _held(payload, self.field)) == self.expected
+        return any(value is None for value in _held(payload, self.field)) == self.expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,7 @@ def read_field(payload: Mapping[str, Any], field: str) -> Any:
     """
     if "." not in field:
         return payload.get(field)
-    values = [one for one in _values_at(payload, field.split(".")) if one is not None]
+    values = [scalar for scalar in _values_at(payload, field.split(".")) if scalar is not None]
     if len(values) < 2:
         return values[0] if values else None
     return [*chain.from_iterable(map(_elements, values))]
@@ -320,9 +320,9 @@ def _values_at(value: Any, names: Sequence[str]) -> Iterator[Any]:
             if key in value:
                 yield from _values_at(value[key], names[end:])
     elif isinstance(value, list | tuple):
-        for one in value:
-            if isinstance(one, Mapping):
-                yield from _values_at(one, names)
+        for element in value:
+            if isinstance(element, Mapping):
+                yield from _values_at(element, names)
 
 
 def _scalars(payload: Mapping[str, Any], field: str) -> Iterable[Scalar]:
@@ -332,11 +332,11 @@ def _scalars(payload: Mapping[str, Any], field: str) -> Iterable[Scalar]:
 
 def scalars_of(value: Any) -> Iterable[Scalar]:
     """Yield the values that a condition can match if a field holds `value`."""
-    for one in _elements(value):
-        if isinstance(one, int) and not isinstance(one, bool):
-            yield json_number(one)
-        elif isinstance(one, str | int | float):
-            yield one
+    for element in _elements(value):
+        if isinstance(element, int) and not isinstance(element, bool):
+            yield json_number(element)
+        elif isinstance(element, str | int | float):
+            yield element
 
 
 # Basic formats such as 20240501 are left out: they are more often numbers of something else.
@@ -582,25 +582,29 @@ class _Parser:
         self._values += len(values)
         if self._values > MAX_VALUES:
             raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
-        return AnyOf(field, tuple(_parse_scalar(one, _inside(location, name)) for one in values))
+        return AnyOf(
+            field, tuple(_parse_scalar(value, _inside(location, name)) for value in values)
+        )
 
     def _has_id(self, ids: object, location: str) -> HasId:
         if isinstance(ids, str):
             ids = [ids]
-        if not isinstance(ids, list) or not ids or not all(isinstance(one, str) for one in ids):
+        if not isinstance(ids, list) or not ids or not all(isinstance(id_, str) for id_ in ids):
             raise _wrong(location, f"is {abbreviate(ids)}; it must be a list of ids")
         self._values += len(ids)
         if self._values > MAX_VALUES:
             raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
-        for one in ids:
-            _check_unicode(one, location)
+        for id_ in ids:
+            _check_unicode(id_, location)
         return HasId(tuple(ids))
 
     def _range(self, field: str, bounds: dict[str, Any], location: str) -> InRange:
         if len({"gt", "gte"} & set(bounds)) > 1 or len({"lt", "lte"} & set(bounds)) > 1:
             raise _wrong(location, "has two bounds on one side; use gt or gte, and lt or lte")
-        parsed = {name: _parse_scalar(one, _inside(location, name)) for name, one in bounds.items()}
-        kinds = {kind_of(one) for one in parsed.values()}
+        parsed = {
+            name: _parse_scalar(bound, _inside(location, name)) for name, bound in bounds.items()
+        }
+        kinds = {kind_of(bound) for bound in parsed.values()}
         if len(kinds) > 1 or bool in kinds:
             values = abbreviate(list(bounds.values()))
             raise _wrong(

@@ -348,7 +348,10 @@ class PublishedIndex:
             return [None] * len(filters)
         generation = self._store.generation()
         find = self._matching.find
-        return [None if one is None else find(one, generation, alone=alone) for one in filters]
+        return [
+            None if filter_ is None else find(filter_, generation, alone=alone)
+            for filter_ in filters
+        ]
 
     def knows_filter(self, filter_: Filter) -> bool:
         """Tell whether the matching rows of the filter are cached, so most of them are known."""
@@ -793,7 +796,7 @@ class Writer:
             StoreError: if the store cannot be written.
         """
         # Filters read for long. What they find before the lock is taken, is completed under it.
-        filters = [one.filter for one in updates]
+        filters = [update.filter for update in updates]
         self._published_index.matching_all(filters)
         with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
             matching = self._published_index.matching_all(filters, alone=True)

@@ -95,7 +95,7 @@ class Passages:
         if value == AUTO:
             return cls(longer_than=LONG)
         known = isinstance(value, Mapping) and value.keys() <= {*cls.__slots__}
-        if not known or not all(_is_number_or_none(name, one) for name, one in value.items()):  # type: ignore[attr-defined]
+        if not known or not all(_is_number_or_none(name, number) for name, number in value.items()):  # type: ignore[attr-defined]
             names = ", ".join(cls.__slots__)
             message = f'it must be true, false, "auto", or an object of whole numbers: {names}'
             raise InputError("passages", f"is {abbreviate(value)}; {message}")
@@ -180,7 +180,7 @@ def _join(
             return spans
         # Half of a passage is new, and so is its last sentence.
         following = max(last - overlap, first + math.ceil((last - first) / 2))
-        size = sum(one for _, one in pieces[following : last + 1])
+        size = sum(length for _, length in pieces[following : last + 1])
         while following < last and size > words:
             size -= pieces[following][1]
             following += 1

@@ -145,7 +145,10 @@ def _without(payload: Mapping[str, Any], field: str) -> dict[str, Any]:
         if isinstance(value, Mapping):
             left[key] = _without(value, rest)
         elif isinstance(value, list):
-            left[key] = [_without(one, rest) if isinstance(one, Mapping) else one for one in value]
+            left[key] = [
+                _without(element, rest) if isinstance(element, Mapping) else element
+                for element in value
+            ]
         start = field.find(".", start + 1)
     return left
 
@@ -177,10 +180,10 @@ def _select(payload: Mapping[str, Any], field: str, into: dict[str, Any]) -> Non
                 into[key] = {**before, **inner} if isinstance(before, dict) else inner
         elif isinstance(value, list):
             parts: list[dict[str, Any]] = []
-            for one in value:
+            for element in value:
                 inner = {}
-                if isinstance(one, Mapping):
-                    _select(one, rest, inner)
+                if isinstance(element, Mapping):
+                    _select(element, rest, inner)
                 parts.append(inner)
             if any(parts):
                 before = into.get(key)
@@ -198,7 +201,7 @@ def parse_selection(value: object) -> PayloadSelection:
     """
     if isinstance(value, bool):
         return value
-    are_fields = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+    are_fields = isinstance(value, list | tuple) and all(isinstance(field, str) for field in value)
     if not are_fields:
         message = "it must be true, false, or a list of fields"
         raise InputError("with_payload", f"is {abbreviate(value)}; {message}")

@@ -91,7 +91,7 @@ def read_query_text(text: str, fields: Collection[str] = ()) -> QueryText:
 
 def both(*filters: Filter | None) -> Filter | None:
     """Return the filter that all of some filters make together."""
-    given = [one for one in filters if one is not None]
+    given = [filter_ for filter_ in filters if filter_ is not None]
     return given[0] if len(given) == 1 else And(tuple(given)) if given else None
 
 

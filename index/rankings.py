@@ -381,8 +381,9 @@ class AsymmetricRanking(NamedRanking):
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`Scorer.score`."""
         return [
-            total - 2 * weighted_distances(self._generation.codes_of(some), one).astype(np.int64)
-            for one, total, some in zip(*self.quantized(queries), rows, strict=True)
+            total
+            - 2 * weighted_distances(self._generation.codes_of(some), weights).astype(np.int64)
+            for weights, total, some in zip(*self.quantized(queries), rows, strict=True)
         ]
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
@@ -544,11 +545,11 @@ def words_of(queries: EncodedQueries, ranking: str) -> list[QueryWords]:
     """
     words = []
     for position in range(len(queries)):
-        one = queries.words_of(position)
-        if one is None:
+        query_words = queries.words_of(position)
+        if query_words is None:
             message = f"is {ranking!r}, which needs a text as the query"
             raise InputError("ranking", message, position)
-        words.append(one)
+        words.append(query_words)
     return words
 
 
@@ -1262,8 +1263,8 @@ class AboveThreshold(Chosen):
 
         def score_at(position: int) -> float:
             some = slice(position, position + 1)
-            one = RankedRows(ranked.rows[some], ranked.scores[some], ranked.statistics)
-            return self._ranking.hit_scores(query, [one])[0][0]
+            part = RankedRows(ranked.rows[some], ranked.scores[some], ranked.statistics)
+            return self._ranking.hit_scores(query, [part])[0][0]
 
         n_ranked = min(k, len(ranked.rows))
         return [*range(line.n_reaching(n_ranked, score_at, self._threshold))]

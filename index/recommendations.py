@@ -74,5 +74,5 @@ def recommendation_query(
         np.ones(1, dtype=np.bool_),
         [None],
         examples=of_examples,
-        left_out=tuple(dict.fromkeys(one.id for one in examples if one.id is not None)),
+        left_out=tuple(dict.fromkeys(example.id for example in examples if example.id is not None)),
     )

@@ -267,6 +267,6 @@ def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ..
     if isinstance(value, str):  # as most are
         return (value,)
     values = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, str | int) for one in values):
+    if not all(isinstance(label, str | int) for label in values):
         raise InputError("label_field", f"{field!r} is {abbreviate(value)}; it must hold strings")
-    return tuple(one if isinstance(one, str) else json.dumps(one) for one in values)
+    return tuple(label if isinstance(label, str) else json.dumps(label) for label in values)

@@ -194,7 +194,7 @@ class Rescore:
         """
         if value is None or isinstance(value, str):
             return None if value is None else cls(value)
-        types = {name: type(one) for name, one in value.items()}
+        types = {name: type(member) for name, member in value.items()}
         if types.pop("oversample", int) not in {int, float} or types != {"by": str}:
             message = "it must be a name, or have by, a name, and oversample, a number"
             raise InputError("rescore", f"is {abbreviate(value)}; {message}")
@@ -524,17 +524,19 @@ def _read_rescore(value: Rescore | str | Mapping[str, Any]) -> Rescore | None:
     return value if isinstance(value, Rescore) else Rescore.of(value)
 
 
-def request_name(one: Field[Any]) -> str:
+def request_name(declared: Field[Any]) -> str:
     """Return the name in requests of an option, given its field."""
-    return one.metadata["name"] or one.name
+    return declared.metadata["name"] or declared.name
 
 
 REQUEST_OPTIONS = {
-    request_name(one): one for one in dataclass_fields(SearchOptions) if one.metadata
+    request_name(declared): declared
+    for declared in dataclass_fields(SearchOptions)
+    if declared.metadata
 }
 """The fields of :class:`SearchOptions` that a request can set, by their names in requests."""
-_OPTION_NAMES = {name: one.name for name, one in REQUEST_OPTIONS.items()}
-_DEFAULTS = {one.name: one.metadata["default"] for one in REQUEST_OPTIONS.values()}
+_OPTION_NAMES = {name: declared.name for name, declared in REQUEST_OPTIONS.items()}
+_DEFAULTS = {declared.name: declared.metadata["default"] for declared in REQUEST_OPTIONS.values()}
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "with_payload": parse_selection,
     "facets": parse_facets,
@@ -801,7 +803,7 @@ def _encode(raw: bytes) -> str:
 
 
 def _digest(packed: bytes, search: tuple[object, ...]) -> bytes:
-    text = "\0".join(repr(one) for one in search).encode("utf-8", "surrogatepass")
+    text = "\0".join(repr(part) for part in search).encode("utf-8", "surrogatepass")
     return blake2b(packed + text, digest_size=_DIGEST_SIZE).digest()
 
 
@@ -945,7 +947,7 @@ def add_relevances(
 
 def add_confidences(hits: Sequence[Sequence[Hit]], evidence: Sequence[Evidence]) -> list[list[Hit]]:
     """Add to each hit the confidence that follows from its score and from what is known of it."""
-    lines = (one.line() for one in evidence)
+    lines = (hit_evidence.line() for hit_evidence in evidence)
     return [
         [hit._replace(confidence=line.confidence(hit.score)) for hit in some]
         for some, line in zip(hits, lines, strict=True)
@@ -980,7 +982,7 @@ def add_highlights(
         if lexical is None:
             terms = dict.fromkeys(analyzer.terms(words.with_corrections), 1.0)
         else:
-            terms = {one.term: one.idf for one in lexical.weigh(*words).terms}
+            terms = {term.term: term.idf for term in lexical.weigh(*words).terms}
         unmarked = _unmarked(terms, queries.read[position] if queries.read else None, analyzer)
         weights = {term: idf for term, idf in terms.items() if idf and term not in unmarked}
         hits[position] = [
@@ -1130,7 +1132,7 @@ class Search:
         rescore = options.rescore
         self.by_words: bool = self.ranking in BY_WORDS
         """Whether the documents are ranked by their words, alone or with their codes."""
-        self.has_syntax: bool = any(one is not None for one in queries.read)
+        self.has_syntax: bool = any(query is not None for query in queries.read)
         """Whether a query has phrases, excluded words or conditions."""
         self.needs_words: bool = (
             self.by_words
@@ -1217,10 +1219,10 @@ class Search:
         """Return the hits of all groups of each query as a page."""
         pages: list[Page] = []
         for some in groups:
-            rows = [np.empty(0, dtype=np.int64), *(one.found.rows for one in some)]
+            rows = [np.empty(0, dtype=np.int64), *(group.found.rows for group in some)]
             scores: Scores = np.empty(0, dtype=np.int64)
             if some:
-                scores = np.concatenate([one.found.scores for one in some])
+                scores = np.concatenate([group.found.scores for group in some])
             statistics = some[0].found.statistics if some else ()
             found = RankedRows(np.concatenate(rows), scores, statistics)
             pages.append(Page(found, more=False, tie_cut=False, passed=0))
@@ -1233,7 +1235,9 @@ class Search:
         grouped: list[list[Group]] = []
         for hits, some in zip(result.hits, groups, strict=True):
             rest = iter(hits)
-            grouped.append([Group(one.value, [*islice(rest, len(one.found.rows))]) for one in some])
+            grouped.append(
+                [Group(group.value, [*islice(rest, len(group.found.rows))]) for group in some]
+            )
         return result._replace(hits=[[] for _ in grouped], groups=grouped)
 
     def result(
@@ -1256,10 +1260,10 @@ class Search:
         ranked = [page.found for page in pages]
         scores = ranking.hit_scores(queries, ranked)
         hits: list[list[Hit]] = []
-        for position, one in enumerate(ranked):
-            if position or len(one.rows) > FEW_HITS:
+        for position, ranked_rows in enumerate(ranked):
+            if position or len(ranked_rows.rows) > FEW_HITS:
                 checkpoint()
-            hits.append(self._hits(position, one, scores[position], stored_rows))
+            hits.append(self._hits(position, ranked_rows, scores[position], stored_rows))
         if options.with_relevance:
             hits = add_relevances(hits, ranking.anchors(queries, ranked))
         if options.has_confidences:
@@ -1427,7 +1431,9 @@ def explain_empty(
     if not payloads:
         return []
     conditions = dict.fromkeys(_conditions(filter_))
-    held = {field: _kinds_in(payloads, field) for field in {one.field for one in conditions}}
+    held = {
+        field: _kinds_in(payloads, field) for field in {condition.field for condition in conditions}
+    }
     number = "" if are_all else f"{len(payloads):,}"
     sentences = [_sentence(condition, held[condition.field], number) for condition in conditions]
     return [sentence for sentence in sentences if sentence]
@@ -1466,8 +1472,8 @@ def _names(kinds: Iterable[type]) -> str:
 
 def _kinds_in(payloads: Sequence[Mapping[str, Any]], field: str) -> set[type] | None:
     """Return the kinds of the values that a field holds, or None if no payload has it."""
-    values = [value for one in payloads if (value := read_field(one, field)) is not None]
-    return {kind_of(one) for value in values for one in scalars_of(value)} if values else None
+    values = [value for payload in payloads if (value := read_field(payload, field)) is not None]
+    return {kind_of(scalar) for value in values for scalar in scalars_of(value)} if values else None
 
 
 def _conditions(filter_: Filter) -> Iterator[ValueCondition]:

@@ -51,9 +51,9 @@ class SortedStrings:
         """Sort strings and their numbers."""
         pairs = sorted(strings)
         encoded = [string.encode("utf-8", "surrogatepass") for string, _ in pairs]
-        lengths = np.fromiter((len(one) + 1 for one in encoded), np.int64, len(encoded))
+        lengths = np.fromiter((len(word) + 1 for word in encoded), np.int64, len(encoded))
         starts = np.concatenate([[1], 1 + np.cumsum(lengths)])
-        text = SEPARATOR + b"".join(one + SEPARATOR for one in encoded)
+        text = SEPARATOR + b"".join(word + SEPARATOR for word in encoded)
         numbers = np.fromiter((number for _, number in pairs), np.int32, len(pairs))
         return cls(np.frombuffer(text, np.uint8), starts, numbers)
 
@@ -274,10 +274,10 @@ class Vocabulary:
             alike = places[bounds >= LEAST_DICE].tolist()
             edited += map(strings.__getitem__, near)
             candidates += map(strings.__getitem__, alike)
-        coefficients = {one: _dice(word, one) for one in candidates}
+        coefficients = {candidate: _dice(word, candidate) for candidate in candidates}
         return Neighbours(
-            sorted(one for one in edited if is_one_edit(word, one)),
-            {one: dice for one, dice in coefficients.items() if dice >= LEAST_DICE},
+            sorted(candidate for candidate in edited if is_one_edit(word, candidate)),
+            {candidate: dice for candidate, dice in coefficients.items() if dice >= LEAST_DICE},
         )
 
     def _numbered_words(self) -> Iterator[tuple[str, int]]:
@@ -285,7 +285,9 @@ class Vocabulary:
             checkpoint()
             stop = min(start + STRINGS_AT_ONCE, len(self.sorted_words))
             numbers = self.sorted_words.numbers[start:stop].tolist()
-            yield from ((self.sorted_words[start + at], one) for at, one in enumerate(numbers))
+            yield from (
+                (self.sorted_words[start + at], number) for at, number in enumerate(numbers)
+            )
         yield from self._later_words.copy()
 
     @cached_property

@@ -348,8 +348,8 @@ def _assemble(
         for at in range(n_segments):
             prefix = f"{number}.{at}."
             own = {
-                name.removeprefix(prefix): one
-                for name, one in arrays.items()
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
                 if name.startswith(prefix)
             }
             impacts = Impacts(own["counts"], own["openings"], own["impact_lengths"])

@@ -78,7 +78,7 @@ def parts_of(word: str) -> list[str]:
 def _forms_of(chunk: str) -> Iterator[str]:
     if len(chunk) > MAX_LENGTH:
         return
-    signed = [one.lower() for one in _SIGNED.findall(chunk)]
+    signed = [form.lower() for form in _SIGNED.findall(chunk)]
     yield from signed
     bare = chunk.strip(_EDGES).lstrip(".#@").rstrip(".+#")
     if len(bare) == 1:

@@ -54,7 +54,7 @@ def choose_terms(texts: Sequence[str], tokens: Sequence[str]) -> list[str]:
         of_text = terms_of(text)
         words.update(set(of_text))
         pairs.update({pair for pair in pairwise(of_text) if not _STOP.intersection(pair)})
-    known = [one for one in tokens if re.fullmatch(r"(##)?[a-z0-9]+", one)]
+    known = [token for token in tokens if re.fullmatch(r"(##)?[a-z0-9]+", token)]
     have = set(known)
     frequent = [
         word for word, n in words.most_common() if n >= 4 and word.isalpha() and word.isascii()
@@ -111,7 +111,7 @@ class Reader:
 def query_of(text: str, rng: random.Random) -> str:
     """Return a sentence of a text, or a few words of it."""
     body = text.rpartition("\n")[2] if rng.random() < 0.7 else text
-    sentences = [one for one in _SENTENCE.split(body) if len(one.split()) >= 3] or [text]
+    sentences = [part for part in _SENTENCE.split(body) if len(part.split()) >= 3] or [text]
     sentence = rng.choice(sentences)
     if rng.random() < 0.4:
         return sentence
@@ -179,7 +179,7 @@ def encode(texts: Sequence[str], model: Path, device: str) -> Tensor:
     ids: list[list[int]] = []
     for start in range(0, len(texts), 50_000):
         some = tokenizer.encode_batch(list(texts[start : start + 50_000]))
-        ids += [one.ids for one in some]
+        ids += [text.ids for text in some]
     order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
     run = _network(model, device)
     result = torch.zeros(len(ids), 384, dtype=torch.float16)
@@ -209,7 +209,8 @@ def _network(model: Path, device: str):
 
         session = onnxruntime.InferenceSession(str(model / "model.onnx"))
         kinds = {
-            one.name: np.int32 if "32" in one.type else np.int64 for one in session.get_inputs()
+            input_.name: np.int32 if "32" in input_.type else np.int64
+            for input_ in session.get_inputs()
         }
 
         def run(tokens, mask):
@@ -220,13 +221,17 @@ def _network(model: Path, device: str):
         return run
     from safetensors.torch import load_file
 
-    weights = {name: one.to(device) for name, one in load_file(model / "model.safetensors").items()}
+    weights = {
+        name: tensor.to(device) for name, tensor in load_file(model / "model.safetensors").items()
+    }
     words = "embeddings.word_embeddings"
     if f"{words}.rows" in weights:
         rows, scale = weights.pop(f"{words}.rows"), weights.pop(f"{words}.scale")
         weights[f"{words}.weight"] = rows * scale[:, None]
     kind = torch.float16 if device == "cuda" else torch.float32
-    weights = {name: one.to(kind) for name, one in weights.items() if one.is_floating_point()}
+    weights = {
+        name: weight.to(kind) for name, weight in weights.items() if weight.is_floating_point()
+    }
     config = json.loads((model / "config.json").read_text())
 
     @torch.inference_mode()
@@ -259,7 +264,7 @@ def _bert(weights: dict[str, Tensor], config: dict[str, int], ids: Tensor, mask:
     for layer in range(config["num_hidden_layers"]):
         name = f"encoder.layer.{layer}"
         parts = [
-            heads(linear(x, f"{name}.attention.self.{one}")) for one in ("query", "key", "value")
+            heads(linear(x, f"{name}.attention.self.{part}")) for part in ("query", "key", "value")
         ]
         mixed = functional.scaled_dot_product_attention(*parts, attn_mask=mask[:, None, None])
         mixed = linear(mixed.transpose(1, 2).flatten(2), f"{name}.attention.output.dense")

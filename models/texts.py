@@ -165,7 +165,7 @@ def read_wordnet(folder: Path) -> Iterator[str]:
             words = [re.sub(r"\(\w+\)$", "", word) for word in words]
             definition, *examples = re.split(r'; "', gloss.strip())
             yield f"{', '.join(words)}\n{definition}"
-            yield from (one.strip('" ;') for one in examples)
+            yield from (example.strip('" ;') for example in examples)
 
 
 def read_dictionary(folder: Path) -> Iterator[str]:
@@ -233,8 +233,8 @@ def clean(text: str) -> str:
 def download(folder: Path) -> None:
     """Download the packages and the descriptions of all packages, and unpack them."""
     lists, archives = folder / "apt/lists", folder / "debs"
-    for one in (lists / "partial", folder / "apt/cache/archives/partial", archives):
-        one.mkdir(parents=True, exist_ok=True)
+    for path in (lists / "partial", folder / "apt/cache/archives/partial", archives):
+        path.mkdir(parents=True, exist_ok=True)
     options = [f"Dir::State::lists={lists}", f"Dir::Cache={folder / 'apt/cache'}"]
     options += ["Acquire::Languages=en", "APT::Sandbox::User=root"]
     apt = ["apt-get", "-qq", *(part for option in options for part in ("-o", option))]

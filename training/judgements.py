@@ -516,4 +516,6 @@ class _HeldOut:
             name: evaluate_by_score([values @ bits.T], self._relevance, [METRIC])
             for name, values in rankings.items()
         }
-        return {name: one.expected_per_query[METRIC] for name, one in evaluations.items()}
+        return {
+            name: evaluation.expected_per_query[METRIC] for name, evaluation in evaluations.items()
+        }

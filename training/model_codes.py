@@ -413,11 +413,11 @@ def compare_precisions(
     queries = _queries_of([texts[row] for row in rows[:_COMPARED_ASKED]], rng)
     asked = np.repeat(np.arange(len(queries) // 4), 4)
     figures = []
-    for one in (encoder, other):
-        model = cast("TextModel", one.features)
+    for part in (encoder, other):
+        model = cast("TextModel", part.features)
         some = [texts[row] for row in rows]
-        known = vectors[rows] if one is encoder else _read(model.transform, some)
-        head = replace(one, features=VectorFeatures(known.shape[1]))
+        known = vectors[rows] if part is encoder else _read(model.transform, some)
+        head = replace(part, features=VectorFeatures(known.shape[1]))
         signs = unpack_codes(head.encode(known)).astype(np.float32) * 2 - 1
         weights = head.query_weights(_read_queries(model, queries))
         scores = weights @ signs.T
@@ -455,7 +455,7 @@ def _queries_of(texts: Sequence[str], rng: np.random.Generator) -> list[str]:
     """Return four queries of each text, one text after another."""
     queries = []
     for text in texts:
-        sentences = [one for one in split_sentences(text) if len(one.split()) > 2]
+        sentences = [sentence for sentence in split_sentences(text) if len(sentence.split()) > 2]
         drawn = [str(rng.choice(sentences)) if sentences else text for _ in range(2)]
         summary = summary_of(text)
         queries += [drawn[0], summary, _some_words(drawn[1], rng), _some_words(summary, rng)]
@@ -497,9 +497,9 @@ def read_documents(
                     vectors[some] = model.transform(texts[some])
             else:
                 tokenized = model.tokenize(texts[some], model.document_prompt)
-                n_cut += sum(one.is_cut for one in tokenized)
+                n_cut += sum(text.is_cut for text in tokenized)
                 if not is_done:
-                    vectors[some] = model.vectors([one.ids for one in tokenized])
+                    vectors[some] = model.vectors([text.ids for text in tokenized])
             if not is_done:
                 file.append(some)
             count(some.stop - start)

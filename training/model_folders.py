@@ -250,7 +250,7 @@ class _BertGraph:
             raise ModelError(f"writing a model as ONNX needs the package onnx: {needed}") from error
         prefixes = ("bert.", "roberta.", "")
         start = "embeddings.word_embeddings.weight"
-        self._prefix = next((one for one in prefixes if one + start in self.weights), "")
+        self._prefix = next((prefix for prefix in prefixes if prefix + start in self.weights), "")
         self._epsilon = float(self.config.get("layer_norm_eps", 1e-12))
 
     def contents(self) -> bytes:
@@ -273,7 +273,7 @@ class _BertGraph:
         opsets = [("", _OPSET), (_FUSED, _FUSED_OPSET)]
         model = onnx.helper.make_model(
             graph,
-            opset_imports=[onnx.helper.make_opsetid(*one) for one in opsets],
+            opset_imports=[onnx.helper.make_opsetid(*opset) for opset in opsets],
             ir_version=_IR_VERSION,
         )
         contents: bytes = model.SerializeToString()

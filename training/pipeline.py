@@ -333,6 +333,6 @@ def validate(
         **evaluation.to_dict(),
         "classifier_baseline": baseline and baseline.to_dict(),
         **({} if soft is None else {"soft_class_scores": soft.to_dict()}),
-        **{name: one.to_dict() for name, one in others.items()},
+        **{name: evaluation.to_dict() for name, evaluation in others.items()},
         "comparison": sentences,
     }

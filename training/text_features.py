@@ -105,7 +105,7 @@ class TermCounts:
         return 2 * self.n_short >= self.n_texts > 0
 
     def _most_frequent(self) -> list[tuple[str, int]]:
-        ordered = sorted(self._documents.items(), key=lambda one: (-one[1], one[0]))
+        ordered = sorted(self._documents.items(), key=lambda counted: (-counted[1], counted[0]))
         return ordered[: self.max_terms]
 
     def terms(self) -> dict[str, int]:

@@ -40,7 +40,7 @@ def _write_json(path: Path, records: object) -> Path:
 
 
 def _labelled(documents: Iterable[Document]) -> list[tuple[str, str]]:
-    return [(one.text or "", one.labels[0]) for one in documents]
+    return [(document.text or "", document.labels[0]) for document in documents]
 
 
 def _other_names(documents: Documents, folder: Path) -> Path:
@@ -50,7 +50,7 @@ def _other_names(documents: Documents, folder: Path) -> Path:
 
 
 def _integer_ids(documents: Documents, folder: Path) -> Path:
-    rows = [(n, *one) for n, one in enumerate(_labelled(documents("hwu64")), 1)]
+    rows = [(n, *row) for n, row in enumerate(_labelled(documents("hwu64")), 1)]
     return _write_table(folder / "questions.csv", [("qid", "question", "intent"), *rows])
 
 
@@ -67,21 +67,21 @@ def _chinese(documents: Documents, folder: Path) -> Path:
 
 def _lines(documents: Documents, folder: Path) -> Path:
     path = folder / "snippets.txt"
-    path.write_text("".join(f"{one.text}\n" for one in documents("snippets")))
+    path.write_text("".join(f"{document.text}\n" for document in documents("snippets")))
     return path
 
 
 def _topics(documents: Documents, folder: Path) -> Path:
     found = enumerate(documents("reuters"))
-    records = [{"n": n, "body": one.text, "topics": one.labels} for n, one in found]
+    records = [{"n": n, "body": document.text, "topics": document.labels} for n, document in found]
     return _write_json(folder / "reuters.json", records)
 
 
 def _parquet(documents: Documents, folder: Path) -> Path:
-    titled = [(one.text or "").partition("\n") for one in documents("cranfield")]
+    titled = [(document.text or "").partition("\n") for document in documents("cranfield")]
     columns: dict[str, list[Any]] = {
-        "title": [one[0] for one in titled],
-        "abstract": [one[2] for one in titled],
+        "title": [parts[0] for parts in titled],
+        "abstract": [parts[2] for parts in titled],
         "year": [1990 + n % 30 for n in range(len(titled))],
     }
     path = folder / "abstracts.parquet"
@@ -96,18 +96,18 @@ def _arrow_table(columns: dict[str, list[Any]]) -> Any:
 def _gzip(documents: Documents, folder: Path) -> Path:
     path = folder / "dbpedia.jsonl.gz"
     lines = [
-        json.dumps({"id": one.id, "text": one.text, "label": one.labels[0]})
-        for one in documents("dbpedia14")
+        json.dumps({"id": document.id, "text": document.text, "label": document.labels[0]})
+        for document in documents("dbpedia14")
     ]
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     return path
 
 
 def _folder(documents: Documents, folder: Path) -> Path:
-    for one in documents("20news-bydate"):
-        path = folder / "posts" / one.labels[0] / f"{one.id.rpartition('/')[2]}.txt"
+    for document in documents("20news-bydate"):
+        path = folder / "posts" / document.labels[0] / f"{document.id.rpartition('/')[2]}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(one.text or "")
+        path.write_text(document.text or "")
     return folder / "posts"
 
 
@@ -182,9 +182,9 @@ def _excel(documents: Documents, folder: Path) -> Path:
 def _arrow_lists(documents: Documents, folder: Path) -> Path:
     found = documents("reuters")
     columns: dict[str, list[Any]] = {
-        "text": [one.text for one in found],
-        "topics": [list(one.labels) for one in found],
-        "lengths": [[len(word) for word in (one.text or "").split()] for one in found],
+        "text": [document.text for document in found],
+        "topics": [list(document.labels) for document in found],
+        "lengths": [[len(word) for word in (document.text or "").split()] for document in found],
     }
     path = folder / "reuters.feather"
     importlib.import_module("pyarrow.feather").write_feather(_arrow_table(columns), path)
@@ -192,7 +192,7 @@ def _arrow_lists(documents: Documents, folder: Path) -> Path:
 
 
 def _one_column(documents: Documents, folder: Path) -> Path:
-    rows = [(one.text,) for one in documents("hwu64")]
+    rows = [(document.text,) for document in documents("hwu64")]
     return _write_table(folder / "requests.csv", [("request",), *rows])
 
 

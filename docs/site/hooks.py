@@ -86,11 +86,14 @@ def rest_reference() -> Iterator[str]:
 
 
 def _parameters(operation: dict[str, Any]) -> Iterator[str]:
-    given = [one for one in operation.get("parameters", []) if one.get("description")]
+    given = [
+        parameter for parameter in operation.get("parameters", []) if parameter.get("description")
+    ]
     if given:
         yield "| parameter | in | meaning |\n|---|---|---|"
-        for one in given:
-            yield f"| `{one['name']}` | {one['in']} | {_line(one['description'])} |"
+        for parameter in given:
+            meaning = _line(parameter["description"])
+            yield f"| `{parameter['name']}` | {parameter['in']} | {meaning} |"
         yield ""
 
 
@@ -114,8 +117,8 @@ def _type(about: dict[str, Any]) -> str:
     if "$ref" in about:
         return str(about["$ref"].rpartition("/")[2])
     if "anyOf" in about:
-        kinds = [_type(one) for one in about["anyOf"]]
-        return " or ".join(one for one in kinds if one != "null")
+        kinds = [_type(type_) for type_ in about["anyOf"]]
+        return " or ".join(kind for kind in kinds if kind != "null")
     if about.get("type") == "array":
         return f"list of {_type(about.get('items', {}))}"
     return str(about.get("type", "any"))
@@ -127,6 +130,6 @@ def _line(text: str) -> str:
 
 def _responses(operation: dict[str, Any]) -> str:
     codes = ", ".join(
-        f"{code} {one['description']}" for code, one in operation["responses"].items()
+        f"{code} {response['description']}" for code, response in operation["responses"].items()
     )
     return f"Responses: {codes}.\n"

@@ -244,11 +244,11 @@ def graded_retrieval(
     }
 
 
-def _shared_levels(one: str, other: str) -> int:
+def _shared_levels(path: str, other: str) -> int:
     """Return the number of levels that two names share from the start."""
-    pairs = zip(one.split("."), other.split("."), strict=False)
+    pairs = zip(path.split("."), other.split("."), strict=False)
     differing = [level for level, (a, b) in enumerate(pairs) if a != b]
-    return differing[0] if differing else min(one.count("."), other.count(".")) + 1
+    return differing[0] if differing else min(path.count("."), other.count(".")) + 1
 
 
 def _truncate(labels: Sequence[str], level: int) -> Any:

@@ -39,7 +39,7 @@ class CibHash(nn.Module):
     def losses(self, x_ND: Tensor, generator: torch.Generator) -> Mapping[str, Tensor]:
         """Return the contrastive loss and the bottleneck of two views, means over the batch."""
         logits = [self.encoder(drop_entries(x_ND, generator), generator)[1] for _ in range(2)]
-        codes = [straight_through_signs(torch.sigmoid(one)) for one in logits]
+        codes = [straight_through_signs(torch.sigmoid(view)) for view in logits]
         kl = (bernoulli_kl(*logits) + bernoulli_kl(*reversed(logits))) / 2
         return {
             "contrastive_loss": nt_xent(codes[0], codes[1], self.temperature),

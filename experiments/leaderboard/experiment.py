@@ -197,10 +197,10 @@ def _tune(args: argparse.Namespace, vectors: Mapping[str, Path]) -> int:
                     )
                     for dataset in TUNED_ON
                 ]
-                replace_file(path, json.dumps([one["p100_expected"] for one in figures]))
+                replace_file(path, json.dumps([figure["p100_expected"] for figure in figures]))
             values = json.loads(path.read_text())
             tried.append((sum(values) / len(values), settings, values))
-        for _, settings, values in sorted(tried, key=lambda one: -one[0]):
+        for _, settings, values in sorted(tried, key=lambda trial: -trial[0]):
             told = ", ".join(f"{key} {value:g}" for key, value in settings.items())
             rows.append([method, told, *(f"{value:.3f}" for value in values)])
     print_table(("method", "settings", *TUNED_ON), rows)
@@ -274,7 +274,7 @@ def _print_judged(args: argparse.Namespace, judged: list[str], records: list[Rec
                 and record["dataset"] in judged
             ]
             figures = [
-                _mean([one for one in own if one["dataset"] == dataset], "ndcg10_expected")
+                _mean([cell for cell in own if cell["dataset"] == dataset], "ndcg10_expected")
                 for dataset in judged
             ]
             rows.append([method, *figures, _whole_mean(own, "cpu_seconds")])

@@ -286,7 +286,7 @@ def _choose_weights(evaluations: Evaluations) -> None:
 
 
 def _mean(seeds: Sequence[Evaluation], metric: str) -> float:
-    return mean(one.expected[metric] for one in seeds)
+    return mean(evaluation.expected[metric] for evaluation in seeds)
 
 
 def _print_metric(evaluations: Evaluations, metric: str) -> None:
@@ -294,7 +294,7 @@ def _print_metric(evaluations: Evaluations, metric: str) -> None:
     rows = []
     for ranking in next(iter(evaluations.values())):
         of_corpora = [
-            [one.expected[metric] for one in rankings.get(ranking, ())]
+            [evaluation.expected[metric] for evaluation in rankings.get(ranking, ())]
             for rankings in evaluations.values()
         ]
         cells = [

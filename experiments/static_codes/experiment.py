@@ -71,8 +71,10 @@ def run(args: argparse.Namespace) -> int:
     for name in args.corpora:
         corpus = read_corpus(name, "queries", args.data_root)
         for ranking, scores in rank(corpus, shipped, args):
-            found = [evaluate_by_score([one], corpus.relevance, METRICS).expected for one in scores]
-            means = {metric: mean(one[metric] for one in found) for metric in METRICS}
+            found = [
+                evaluate_by_score([score], corpus.relevance, METRICS).expected for score in scores
+            ]
+            means = {metric: mean(expected[metric] for expected in found) for metric in METRICS}
             records.append({"corpus": name, "ranking": ranking, **means})
         print(f"{name}: {_microseconds(shipped, corpus.queries):.0f} µs a query", flush=True)
         save_records(args, records)

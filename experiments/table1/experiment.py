@@ -124,7 +124,9 @@ class _Measured:
             about = {"fingerprint": fingerprint, "only_unseen": self._only_unseen}
             self._records[key] = [{**record, **about} for record in result.records]
             if self._path is not None:
-                write_records(self._path, [one for some in self._records.values() for one in some])
+                write_records(
+                    self._path, [record for some in self._records.values() for record in some]
+                )
         return self._records[key]
 
 

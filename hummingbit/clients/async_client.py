@@ -313,7 +313,9 @@ class AsyncClient:
         if_generation: int | None = None,
     ) -> responses.PayloadsUpdated:
         """See :meth:`hummingbit.Client.update_payloads`."""
-        body = without_none(updates=[dict(one) for one in updates], if_generation=if_generation)
+        body = without_none(
+            updates=[dict(update) for update in updates], if_generation=if_generation
+        )
         path = collection_path(name, "documents:payload")
         # With a generation, a repeated request would be refused.
         return await self._call(Call("POST", path, body, repeatable=if_generation is None))
@@ -399,7 +401,9 @@ class AsyncClient:
         """See :meth:`hummingbit.Client.query_weights`."""
         body = {"input": list(texts), "model": encoder, "input_type": "query"}
         response = await self._call(Call[responses.Embeddings]("POST", "/v1/embeddings", body))
-        return [[float(number) for number in one["embedding"]] for one in response["data"]]
+        return [
+            [float(number) for number in embedding["embedding"]] for embedding in response["data"]
+        ]
 
     async def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
         """See :meth:`hummingbit.Client.evaluate`."""

@@ -139,7 +139,7 @@ def search_body(**fields: Any) -> dict[str, Any]:
 def facet_list(facets: Sequence[str | Mapping[str, Any]] | str) -> list[Any]:
     """Return facets as a request has them; a name stands for its field."""
     given = [facets] if isinstance(facets, str | Mapping) else facets
-    return [{"field": one} if isinstance(one, str) else dict(one) for one in given]
+    return [{"field": facet} if isinstance(facet, str) else dict(facet) for facet in given]
 
 
 def sort_fields(sort: Sequence[str | Mapping[str, Any]] | str | None) -> list[Any] | None:
@@ -147,13 +147,13 @@ def sort_fields(sort: Sequence[str | Mapping[str, Any]] | str | None) -> list[An
     if sort is None:
         return None
     fields: list[Any] = []
-    for one in [sort] if isinstance(sort, str | Mapping) else sort:
-        if not isinstance(one, str):
-            fields.append(dict(one))
+    for field in [sort] if isinstance(sort, str | Mapping) else sort:
+        if not isinstance(field, str):
+            fields.append(dict(field))
             continue
-        name, colon, order = one.rpartition(":")
+        name, colon, order = field.rpartition(":")
         is_order = colon and order in {"asc", "desc"}
-        fields.append({"field": name, "order": order} if is_order else {"field": one})
+        fields.append({"field": name, "order": order} if is_order else {"field": field})
     return fields
 
 

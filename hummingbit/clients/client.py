@@ -370,7 +370,9 @@ class Client:
 
         All apply in order, or none does.
         """
-        body = without_none(updates=[dict(one) for one in updates], if_generation=if_generation)
+        body = without_none(
+            updates=[dict(update) for update in updates], if_generation=if_generation
+        )
         path = collection_path(name, "documents:payload")
         # With a generation, a repeated request would be refused.
         return self._call(Call("POST", path, body, repeatable=if_generation is None))
@@ -467,7 +469,9 @@ class Client:
         """
         body = {"input": list(texts), "model": encoder, "input_type": "query"}
         response = self._call(Call[responses.Embeddings]("POST", "/v1/embeddings", body))
-        return [[float(number) for number in one["embedding"]] for one in response["data"]]
+        return [
+            [float(number) for number in embedding["embedding"]] for embedding in response["data"]
+        ]
 
     def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
         """Start an evaluation in the background; `body` is that of ``POST …/evaluate``."""

@@ -125,8 +125,13 @@ def run(args: argparse.Namespace) -> int:
         "teacher": teacher.about(),
         "fingerprint": encoder.fingerprint,
         "classes": [
-            {"label": name, "documents": n, "level": one.mean, "interval": [one.low, one.high]}
-            for name, n, one in classes[: args.limit]
+            {
+                "label": name,
+                "documents": n,
+                "level": level.mean,
+                "interval": [level.low, level.high],
+            }
+            for name, n, level in classes[: args.limit]
         ],
         "worst": documents[: args.limit],
     }
@@ -161,7 +166,7 @@ def _class_lines(classes: list[tuple[str, int, Interval]]) -> list[str]:
     if len(classes) < 2:
         return []
     width = max(len(name) for name, _, _ in classes)
-    rows = [f"  {name:<{width}}  {_format(one)}  {n:,} documents" for name, n, one in classes]
+    rows = [f"  {name:<{width}}  {_format(level)}  {n:,} documents" for name, n, level in classes]
     return ["", "classes with the lowest mean level:", *map(without_controls, rows)]
 
 

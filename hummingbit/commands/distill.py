@@ -133,7 +133,9 @@ def run(args: argparse.Namespace) -> int:
             f" {coherence['nearest']:.0%} of ten and {coherence['neighbours']:.0%} of a hundred are"
             " among the 100 nearest codes"
         )
-        lowest = ", ".join(f"{one['id']} {one['level']:.3f}" for one in coherence["lowest"][:3])
+        lowest = ", ".join(
+            f"{document['id']} {document['level']:.3f}" for document in coherence["lowest"][:3]
+        )
         print(without_controls(f"the lowest levels: {lowest}; encoder.json has ten"))
     print_trained(args.out, trained)
     return 0

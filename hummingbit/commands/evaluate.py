@@ -240,11 +240,11 @@ def _teacher(source: str | None, collection: CollectionBackend) -> TeacherVector
         return None
     begin_stage(f"asking the teacher {source}")
     documents = collection.all_documents()
-    texts = [one.text for one in documents]
+    texts = [document.text for document in documents]
     if None in texts and not source.endswith(VECTOR_FILES):
         raise OptionError(f"--teacher {source}: reads texts, and some documents have none")
     no_tags: Tags = np.zeros((len(documents), 0), dtype=np.bool_)
-    ids = tuple(one.id for one in documents)
+    ids = tuple(document.id for document in documents)
     teacher = read_teacher(source, TrainingData(ids, [text or "" for text in texts], (), no_tags))
     return TeacherVectors(teacher.name, dict(zip(ids, teacher.vectors, strict=True)))
 
@@ -409,7 +409,9 @@ def _evaluate_encoders(args: argparse.Namespace, names: list[str]) -> dict[str, 
     with DataFolder(args.data_dir, writable=False) as folder:
         encoders = {name: folder.encoders.load(name) for name in names}
     # Those that any of them learned from are left out for all.
-    by_any = np.any([one.learned.contain(queries.inputs) for one in encoders.values()], axis=0)
+    by_any = np.any(
+        [encoder.learned.contain(queries.inputs) for encoder in encoders.values()], axis=0
+    )
     rows, learned = split_learned(by_any)
     queries = queries.take(rows)
     evaluations = {}
@@ -451,7 +453,7 @@ def comparison_to_json(
     systems: Mapping[str, Evaluation], comparisons: Mapping[str, SystemComparison]
 ) -> dict[str, object]:
     """Return the figures of all systems and their differences, ready to be written as JSON."""
-    warnings = [f"{name}: {one.warning}" for name, one in systems.items() if one.warning]
+    warnings = [f"{name}: {system.warning}" for name, system in systems.items() if system.warning]
     return {
         **({"warning": "; ".join(warnings)} if warnings else {}),
         "schema_version": 1,
@@ -745,11 +747,11 @@ def _comparison(
     figures = _figures(report)
     kinds = ("queries", "documents", "queries_without_relevant", "distinct_codes", "notes")
     counts = {name: figures[name] for name in kinds}
-    systems = {name: {**_means(one), **counts} for name, one in report.rankings.items()}
+    systems = {name: {**_means(ranking), **counts} for name, ranking in report.rankings.items()}
     return {
         "schema_version": 1,
         "systems": systems,
-        "metrics": {name: one.to_dict() for name, one in comparisons.items()},
+        "metrics": {name: comparison.to_dict() for name, comparison in comparisons.items()},
     }
 
 
@@ -803,7 +805,7 @@ def _figures(report: Report) -> dict[str, Any]:
             if report.codes_weights is None
             else {
                 "codes_weights": [
-                    one.model_dump(exclude={"per_query"}) for one in report.codes_weights
+                    weight.model_dump(exclude={"per_query"}) for weight in report.codes_weights
                 ]
             }
         ),
@@ -818,8 +820,8 @@ def _figures(report: Report) -> dict[str, Any]:
         if report.classifier_baseline is None
         else _means(report.classifier_baseline),
         "baselines": {
-            name: _means([one for one in report.baselines if one.ranking == name])
-            for name in dict.fromkeys(one.ranking for one in report.baselines)
+            name: _means([baseline for baseline in report.baselines if baseline.ranking == name])
+            for name in dict.fromkeys(baseline.ranking for baseline in report.baselines)
         },
         "changes": [change.model_dump() for change in report.changes or []],
         "gate": [rule.model_dump() for rule in report.gate or []],

@@ -138,7 +138,7 @@ def _fit_judged(
 ) -> _Fit:
     """Fit the weight to judged queries."""
     with naming(args.queries):
-        queries = [one for one in read_documents(args.queries) if one.id in qrels]
+        queries = [query for query in read_documents(args.queries) if query.id in qrels]
     if not queries:
         raise OptionError("--qrels: judges none of the queries")
     begin_stage("searching with each weight")
@@ -148,7 +148,7 @@ def _fit_judged(
     else:
         report = _report_of_service(args, queries, qrels)
         measured = report.codes_weights or []
-        curve = np.array([one.per_query[JUDGED_METRIC] for one in measured])
+        curve = np.array([evaluation.per_query[JUDGED_METRIC] for evaluation in measured])
         warning = report.warning
     return _Fit(curve, JUDGED_METRIC, judged_weight(curve), warning)
 

@@ -512,7 +512,7 @@ def run_facets(args: argparse.Namespace) -> int:
         counted = collection.facets(facets, filter_)
         warnings = [] if counted.documents else collection.explain_no_hits(filter_)
     if args.json:
-        answer = {**counted._asdict(), "facets": [one._asdict() for one in counted.facets]}
+        answer = {**counted._asdict(), "facets": [facet._asdict() for facet in counted.facets]}
         print_json(with_warnings(answer, warnings))
         return 0
     print_warnings(warnings)
@@ -535,7 +535,10 @@ def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport
     )
     if args.expires is not None:
         expiry = read_time("--expires", args.expires).isoformat()
-        documents = (replace(one, payload=with_expiry(one.payload, expiry)) for one in documents)
+        documents = (
+            replace(document, payload=with_expiry(document.payload, expiry))
+            for document in documents
+        )
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)
     local = _local(args, collection)
@@ -620,7 +623,7 @@ def _tell_cut(collection: CollectionBackend, encoder: Encoder) -> None:
     """Say what share of the texts is longer than a language model reads, unless all are split."""
     if collection.passages is not None or not encoder.is_slow:
         return
-    texts = [one.text or "" for one in collection.scroll(CUT_SAMPLE).documents]
+    texts = [document.text or "" for document in collection.scroll(CUT_SAMPLE).documents]
     n_cut = sum(encoder.are_cut(texts))
     if n_cut:
         share = f"{n_cut / len(texts):.0%} of the first {counted(len(texts), 'text')}"

@@ -135,7 +135,9 @@ class _Local:
     def pool(self, question: str, n: int) -> list[tuple[str, str]]:
         pooled, _ = pool_answers(self._collection, question, POOL_DEPTH, AP_PRIOR)
         documents = [self._collection.get(answer.id) for answer in pooled[:n]]
-        return [(one.id, one.text or "") for one in documents if one is not None]
+        return [
+            (document.id, document.text or "") for document in documents if document is not None
+        ]
 
 
 class _Remote:

@@ -110,11 +110,15 @@ def listing(address: str) -> list[dict[str, Any]]:
     records = []
     with _storage(address) as client:
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        for one in (one for page in pages for one in page.get("Contents", ())):
-            metadata = client.head_object(Bucket=bucket, Key=one["Key"])["Metadata"]
+        for stored in (stored for page in pages for stored in page.get("Contents", ())):
+            metadata = client.head_object(Bucket=bucket, Key=stored["Key"])["Metadata"]
             if "sha256" not in metadata:
                 continue  # something else
-            record = {**metadata, "bytes": one["Size"], "address": str(Address(bucket, one["Key"]))}
+            record = {
+                **metadata,
+                "bytes": stored["Size"],
+                "address": str(Address(bucket, stored["Key"])),
+            }
             for name in ("documents", "generation"):
                 record[name] = int(metadata[name])
             records.append(record)

@@ -41,8 +41,8 @@ def print_figures(evaluations: Mapping[str, Evaluation]) -> None:
     The two are equal where no two documents have the same distance, as with real-valued scores.
     Warnings and notes stand above; those that all methods share are printed once.
     """
-    print_sentences({name: one.warning for name, one in evaluations.items()})
-    for notes in itertools.zip_longest(*(one.notes for one in evaluations.values())):
+    print_sentences({name: evaluation.warning for name, evaluation in evaluations.items()})
+    for notes in itertools.zip_longest(*(evaluation.notes for evaluation in evaluations.values())):
         print_sentences(dict(zip(evaluations, notes, strict=True)))
     names = list(next(iter(evaluations.values())).metrics)
     width = max(len("method"), *map(len, evaluations))
@@ -62,7 +62,7 @@ def print_figures(evaluations: Mapping[str, Evaluation]) -> None:
 
 def print_sentences(sentences: Mapping[str, str | None]) -> None:
     """Print what is said of each method, after its name; what is said of all, once."""
-    said = {name: one for name, one in sentences.items() if one is not None}
+    said = {name: sentence for name, sentence in sentences.items() if sentence is not None}
     if len(set(said.values())) == 1 and len(said) == len(sentences):
         print(next(iter(said.values())))
         return
@@ -163,7 +163,9 @@ def print_report(report: Report) -> None:
         _print_weights(report.codes_weights)
     if report.coherence is not None:
         print(coherence_sentence(report.coherence))
-        lowest = ", ".join(f"{one.id} {one.level:.3f}" for one in report.coherence.worst[:3])
+        lowest = ", ".join(
+            f"{document.id} {document.level:.3f}" for document in report.coherence.worst[:3]
+        )
         print(without_controls(f"The lowest levels: {lowest}"))
     for change in report.changes or []:
         difference = f"{change.baseline:.4f} in the baseline, {change.difference:+.4f}"
@@ -176,9 +178,9 @@ def _print_weights(curve: Sequence[WeightFigures]) -> None:
     names = list(curve[0].metrics)
     print("hybrid by the weight of codes, as served:")
     print(f"{'weight':>8}" + "".join(f"{name:>{max(10, len(name) + 2)}}" for name in names))
-    for one in curve:
-        cells = (f"{one.metrics[name]:>{max(10, len(name) + 2)}.4f}" for name in names)
-        print(f"{one.codes_weight:>8g}" + "".join(cells))
+    for point in curve:
+        cells = (f"{point.metrics[name]:>{max(10, len(name) + 2)}.4f}" for name in names)
+        print(f"{point.codes_weight:>8g}" + "".join(cells))
 
 
 def print_worst_queries(report: Report) -> None:
@@ -198,7 +200,9 @@ def print_worst_queries(report: Report) -> None:
             print("    " + "; ".join(reasons_of(answer, report.subject.n_bits)))
 
 
-def _print_metric(name: str, one: MetricFigures, width: int) -> None:
-    interval = "" if one.interval is None else f"{one.interval[0]:.3f} – {one.interval[1]:.3f}"
-    ends = "".join("" if end is None else f"{end:>8.3f}" for end in (one.worst, one.best))
-    print(f"{name:<{width}}{one.served:>10.3f}{interval:>17}{one.expected:>14.3f}{ends}")
+def _print_metric(name: str, figures: MetricFigures, width: int) -> None:
+    interval = (
+        "" if figures.interval is None else f"{figures.interval[0]:.3f} – {figures.interval[1]:.3f}"
+    )
+    ends = "".join("" if end is None else f"{end:>8.3f}" for end in (figures.worst, figures.best))
+    print(f"{name:<{width}}{figures.served:>10.3f}{interval:>17}{figures.expected:>14.3f}{ends}")

@@ -137,10 +137,10 @@ def timed_stage(title: str) -> Iterator[None]:
 
 def print_facets(facets: Iterable[FacetResult]) -> None:
     """Print how many documents have each value of a field, or are in each interval."""
-    for one in facets:
-        counts = f"{one.documents:,} with a value, {one.missing:,} without"
-        print(without_controls(f"{one.field}: {counts}"))
-        for bucket in one.buckets:
+    for facet in facets:
+        counts = f"{facet.documents:,} with a value, {facet.missing:,} without"
+        print(without_controls(f"{facet.field}: {counts}"))
+        for bucket in facet.buckets:
             value = bucket.get("value", bucket.get("from"))
             text = value if isinstance(value, str) else json.dumps(value)
             print(without_controls(f"{bucket['count']:>10,}  {text}"))

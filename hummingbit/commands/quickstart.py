@@ -143,7 +143,7 @@ class Corpus:
     @property
     def has_labels(self) -> bool:
         """Whether the sample has enough labelled documents, and two labels, to learn from."""
-        labels = Counter(label for one in self.sample for label in one.labels)
+        labels = Counter(label for document in self.sample for label in document.labels)
         return len(labels) > 1 and labels.total() >= MIN_LABELLED
 
     def lengths(self) -> list[int]:
@@ -152,16 +152,22 @@ class Corpus:
 
     def is_spaceless(self) -> bool:
         """Return whether most texts of the sample have no spaces between words."""
-        return 2 * sum(is_spaceless(one.text or "") for one in self.sample) > len(self.sample)
+        return 2 * sum(is_spaceless(document.text or "") for document in self.sample) > len(
+            self.sample
+        )
 
     def separated_labels(self) -> dict[str, str]:
         """Return fields of the payload, named as labels, whose strings hold several values.
 
         The values are what separates these.
         """
-        names = {name for one in self.sample for name in one.payload}
+        names = {name for document in self.sample for name in document.payload}
         cells = {
-            name: [cell for one in self.sample if isinstance(cell := one.payload.get(name), str)]
+            name: [
+                cell
+                for document in self.sample
+                if isinstance(cell := document.payload.get(name), str)
+            ]
             for name in sorted(names)
             if rank_of(name, LABEL_NAMES) is not None
         }
@@ -217,7 +223,7 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
             places[place] = (corpus.count, document)
         corpus.count += 1
     corpus.repeats = corpus.count - len(seen)
-    places.sort(key=lambda one: one[0])
+    places.sort(key=lambda position: position[0])
     corpus.sample = _within_characters([document for _, document in places])
     corpus.held_out = _held_out(corpus)
     return corpus
@@ -410,9 +416,9 @@ def _read(args: argparse.Namespace) -> tuple[Corpus, Survey]:
         args.source, layout_survey.layout, lambda message: print(message, file=sys.stderr)
     )
     end_stage()
-    for one in corpus.bad_lines:
-        print(f"skipped: {one}", file=sys.stderr)
-    if more := corpus.n_bad_lines - sum(one.n_lines for one in corpus.bad_lines):
+    for line in corpus.bad_lines:
+        print(f"skipped: {line}", file=sys.stderr)
+    if more := corpus.n_bad_lines - sum(line.n_lines for line in corpus.bad_lines):
         print(f"skipped: {counted(more, 'more line')}", file=sys.stderr)
     _check_texts(corpus)
     return corpus, layout_survey
@@ -559,7 +565,7 @@ def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels] | 
     with naming(args.qrels):
         qrels = read_qrels(args.qrels)
     with naming(args.queries):
-        queries = [one for one in read_documents(args.queries) if one.id in qrels]
+        queries = [query for query in read_documents(args.queries) if query.id in qrels]
     if not queries:
         raise OptionError(f"--qrels: {args.qrels} judges none of the queries of {args.queries}")
     return queries, qrels
@@ -593,14 +599,18 @@ def _compare_judged(collection: CollectionBackend, queries: list[Document], qrel
         f"The weight of codes in hybrid is {weight:g}, fitted to these queries; fitted to others of"
         f" them, nDCG@10 is {validated(curve):.3f}."
     )
-    return choose_ranking({name: one.per_query[JUDGED_METRIC] for name, one in found.items()})
+    return choose_ranking(
+        {name: evaluation.per_query[JUDGED_METRIC] for name, evaluation in found.items()}
+    )
 
 
 def _compare(
     collection: CollectionBackend, corpus: Corpus, data: TrainingData, trained: Trained
 ) -> tuple[dict[str, Figures], Choice]:
     """Measure every ranking by labels, then add the held-out documents and measure known items."""
-    queries_by_label = [one for one in corpus.held_out if corpus.has_labels and one.labels]
+    queries_by_label = [
+        document for document in corpus.held_out if corpus.has_labels and document.labels
+    ]
     same_label = {
         ranking: precision_by_label(collection, queries_by_label, ranking) for ranking in RANKINGS
     }
@@ -608,17 +618,17 @@ def _compare(
     held_out = {document.id for document in corpus.held_out}
     others = [document for document in corpus.sample if document.id not in held_out]
     words = paraphrased(words_of_sentences(corpus.held_out), [*corpus.held_out, *others])
-    queries = {one.id: text for one, text in zip(corpus.held_out, words, strict=True)}
+    queries = {document.id: text for document, text in zip(corpus.held_out, words, strict=True)}
     figures: dict[str, Figures] = {}
     found = known_items(collection, queries, RANKINGS)
-    for ranking, one in found.items():
-        means = (one.metrics["Success@10"], one.metrics["MRR@10"])
+    for ranking, evaluation in found.items():
+        means = (evaluation.metrics["Success@10"], evaluation.metrics["MRR@10"])
         figures[ranking] = Figures(same_label[ranking], *means)
     # By the share of items found and not by their ranks. A query has words of its item, so words
     # put the item itself first; of the other documents that answer a person's question, such a
     # query says nothing.
     choice = choose_ranking(
-        {name: one.per_query["Success@10"] for name, one in found.items()},
+        {name: evaluation.per_query["Success@10"] for name, evaluation in found.items()},
         metric="right documents in the first ten",
     )
     if queries_by_label:
@@ -642,8 +652,12 @@ def _compare(
 def _print_figures(figures: Mapping[str, Figures], n_queries: int, choice: Choice) -> None:
     print(f"\n{'':<22}{'same label':>12}{'the document itself':>25}")
     print(f"{'':<22}{'P@10':>12}{'in first ten':>15}{'MRR':>10}")
-    for name, one in figures.items():
-        cells = zip((12, 15, 10), (one.same_label, one.found, one.reciprocal_rank), strict=True)
+    for name, measured in figures.items():
+        cells = zip(
+            (12, 15, 10),
+            (measured.same_label, measured.found, measured.reciprocal_rank),
+            strict=True,
+        )
         row = "".join(
             f"{'–' if value is None else f'{value:.3f}':>{width}}" for width, value in cells
         )

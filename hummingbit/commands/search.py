@@ -60,8 +60,8 @@ INDENT = " " * 6
 PARTS = {"hybrid": dataclass_fields(Hybrid), "rescore": dataclass_fields(Rescore)}
 FLAGS: Mapping[str, tuple[Field[Any], ...]] = {
     path[-1].metadata["flag"]: path
-    for name, one in REQUEST_OPTIONS.items()
-    for path in [(one,), *((one, part) for part in PARTS.get(name, ()))]
+    for name, option in REQUEST_OPTIONS.items()
+    for path in [(option,), *((option, part) for part in PARTS.get(name, ()))]
     if path[-1].metadata["flag"]
 }
 """The option that each flag sets, and which part of it, if it has parts."""
@@ -156,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
         collection = folder.collection(args.collection)
         began = time.perf_counter()
         if recommends:
-            like, unlike = ([Query(id=one) for one in ids] for ids in (args.like, args.unlike))
+            like, unlike = ([Query(id=id_) for id_ in ids] for ids in (args.like, args.unlike))
             like += [query] if any(part is not None for part in query) else []
             strategy = args.strategy or AVERAGE_VECTOR
             result = collection.recommend(like, unlike, options, strategy)
@@ -239,9 +239,9 @@ def _read_vector(args: argparse.Namespace) -> Vector | None:
         raise OptionError(f"--vector: {error}") from None
 
 
-def _add_flag(parser: argparse.ArgumentParser, one: Field[Any]) -> None:
+def _add_flag(parser: argparse.ArgumentParser, declared: Field[Any]) -> None:
     """Add the flag of an option of a search."""
-    option = one.metadata
+    option = declared.metadata
     flag = "--" + option["flag"].replace("_", "-")
     help_text = option["help"][0].lower() + option["help"][1:].removesuffix(".")
     default = option["default"]
@@ -254,7 +254,7 @@ def _add_flag(parser: argparse.ArgumentParser, one: Field[Any]) -> None:
         parser.add_argument(flag, choices=option["choices"], help=help_text)
         return
     types = {"int": int, "float": float, "str": str}
-    type_ = types[str(one.type).removesuffix(" | None")]
+    type_ = types[str(declared.type).removesuffix(" | None")]
     parser.add_argument(flag, type=type_, metavar=option["metavar"], help=help_text)
 
 
@@ -271,14 +271,14 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
         "with_cursor": args.json or None,
         "with_confidence": None if args.like or args.unlike else True,
     }
-    for flag, (one, *parts) in FLAGS.items():
+    for flag, (option, *parts) in FLAGS.items():
         value = getattr(args, flag)
         if value is None or value is False:
             continue
         if parts:
-            fields.setdefault(request_name(one), {})[parts[0].name] = value
+            fields.setdefault(request_name(option), {})[parts[0].name] = value
         else:
-            fields[request_name(one)] = value
+            fields[request_name(option)] = value
     if args.like or args.unlike:
         fields.pop("with_cursor")
         used = {name for name, value in fields.items() if value is not None}
@@ -327,7 +327,7 @@ def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
     _print_notes(recognized, corrected, response.get("warnings", []), hits=len(hits) + len(groups))
     _print_substitutes(response.get("substitutes", {}), corrected)
     _print_hits(args, hits, groups, response.get("rescored_by") or response["ranking"])
-    print_facets([FacetResult(**one) for one in response.get("facets", [])])
+    print_facets([FacetResult(**facet) for facet in response.get("facets", [])])
     return 0
 
 

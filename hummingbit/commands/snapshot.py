@@ -106,7 +106,9 @@ def run_restore(args: argparse.Namespace) -> int:
     with ExitStack() as stack, open_collections(args, writable=True) as folder:
         if is_address(args.snapshot):
             snapshot = stack.enter_context(read_file(args.snapshot))
-        known = [] if isinstance(snapshot, Path) else [one.id for one in folder.snapshots.all()]
+        known = (
+            [] if isinstance(snapshot, Path) else [stored.id for stored in folder.snapshots.all()]
+        )
         if isinstance(snapshot, str) and snapshot not in known:
             snapshot = Path(args.snapshot)
             if not snapshot.is_file():

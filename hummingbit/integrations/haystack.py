@@ -133,22 +133,26 @@ class HummingbitDocumentStore:
             DuplicateDocumentError: if one exists and may be neither replaced nor skipped.
         """
         if not isinstance(documents, list) or not all(
-            isinstance(one, Document) for one in documents
+            isinstance(document, Document) for document in documents
         ):
             raise ValueError("documents must be a list of Haystack's documents")
         if policy == DuplicatePolicy.OVERWRITE:
             if documents:
-                self.collection.add([_record(one) for one in documents], on_repeated_id="last")
+                self.collection.add(
+                    [_record(document) for document in documents], on_repeated_id="last"
+                )
             return len(documents)
-        seen = self.collection.existing_ids([one.id for one in documents])
+        seen = self.collection.existing_ids([document.id for document in documents])
         new = []
-        for one in documents:
-            if one.id not in seen:
-                seen.add(one.id)
-                new.append(one)
+        for document in documents:
+            if document.id not in seen:
+                seen.add(document.id)
+                new.append(document)
             elif policy != DuplicatePolicy.SKIP:
-                raise DuplicateDocumentError(f"document {one.id!r} already exists or occurs twice")
-        return self.collection.add([_record(one) for one in new]) if new else 0
+                raise DuplicateDocumentError(
+                    f"document {document.id!r} already exists or occurs twice"
+                )
+        return self.collection.add([_record(document) for document in new]) if new else 0
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents by id; unknown ids are ignored."""
@@ -164,12 +168,14 @@ class HummingbitDocumentStore:
         Raises:
             FilterError: as :meth:`filter_documents`; then nothing is deleted.
         """
-        return self.collection.delete([one.id for one in self._matching(filters, required=True)])
+        return self.collection.delete(
+            [document.id for document in self._matching(filters, required=True)]
+        )
 
     def update_by_filter(self, filters: Filters, meta: dict[str, Any]) -> int:
         """Set metadata fields of the documents that match `filters`, and return their number."""
         matching = self._matching(filters, required=True)
-        changed = [replace(one, meta={**one.meta, **meta}) for one in matching]
+        changed = [replace(document, meta={**document.meta, **meta}) for document in matching]
         return self.write_documents(changed, DuplicatePolicy.OVERWRITE)
 
     def search(
@@ -278,7 +284,7 @@ class HummingbitDocumentEmbedder:
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, Any]:
         """Embed the contents of documents."""
-        margins = self._loaded.margins([one.content or "" for one in documents])
+        margins = self._loaded.margins([document.content or "" for document in documents])
         embedded = [
             replace(document, embedding=row.tolist())
             for document, row in zip(documents, margins, strict=True)
@@ -299,7 +305,7 @@ def narrowing(filters: Filters) -> Filter | None:
     operator = filters["operator"]
     if "field" in filters:
         return _narrowed_comparison(filters["field"], operator, filters["value"])
-    parts = [narrowing(one) for one in filters["conditions"]]
+    parts = [narrowing(condition) for condition in filters["conditions"]]
     if operator not in ("AND", "OR", "NOT"):
         raise FilterError(f"operator is {operator!r}; it must be AND, OR or NOT")
     if operator == "NOT":
@@ -333,7 +339,7 @@ def _narrowed_place(field: str, payload_field: str, operator: str, value: Any) -
     if operator in BOUND_NAMES and not isinstance(value, str):
         return in_order(payload_field, BOUND_NAMES[operator], value)
     # The same time can be written in several ways.
-    if operator in BOUND_NAMES or any(_can_be_date(one) for one in values):
+    if operator in BOUND_NAMES or any(_can_be_date(value) for value in values):
         return None if None in values else present(payload_field)
     return equal_to_any(payload_field, values)
 

@@ -172,15 +172,15 @@ def _table(figures: Mapping[str, Any]) -> Iterator[str]:
     classifier = figures.get("classifier_baseline") or figures.get("class_code") or {}
     others = {"soft class scores": figures.get("soft_class_scores"), "bm25": figures.get("bm25")}
     baselines = {"classifier baseline": classifier} | {
-        name: one for name, one in others.items() if one
+        name: baseline for name, baseline in others.items() if baseline
     }
     heads = "".join(f" {name}, tie-averaged |" for name in baselines)
     yield f"| metric | as served | tie-averaged |{heads}"
     yield "|---|---|---|" + "---|" * len(baselines)
     for metric, served in figures["metrics"].items():
         cells = [served, figures["expected"][metric]]
-        cells += [(one.get("expected") or {}).get(metric) for one in baselines.values()]
-        row = " | ".join("–" if one is None else f"{one:.3f}" for one in cells)
+        cells += [(baseline.get("expected") or {}).get(metric) for baseline in baselines.values()]
+        row = " | ".join("–" if cell is None else f"{cell:.3f}" for cell in cells)
         yield f"| {metric} | {row} |"
 
 

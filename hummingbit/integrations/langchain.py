@@ -179,7 +179,9 @@ class HummingbitVectorStore(VectorStore):
             ids = [stored.id for stored in self._collection.documents()]
         elif condition is not None:
             stored_documents = self._collection.get_many(check_several("ids", ids))
-            ids = [one.id for one in stored_documents if condition.matches(one.payload)]
+            ids = [
+                document.id for document in stored_documents if condition.matches(document.payload)
+            ]
         self._collection.delete(ids)
         return True
 
@@ -443,9 +445,9 @@ def _payload(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def _json(value: Any) -> Any:
     """Return a value of metadata as JSON has it: dates in ISO 8601, arrays and sets as lists."""
     if isinstance(value, Mapping):
-        return {str(name): _json(one) for name, one in value.items()}
+        return {str(name): _json(member) for name, member in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_json(one) for one in value]
+        return [_json(element) for element in value]
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, uuid.UUID | Decimal | Path):

@@ -221,7 +221,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
             if node_ids is None
             else self._collection.get_many(node_ids)
         )
-        return (one for one in stored if _holds(filters, _metadata(one)))
+        return (document for document in stored if _holds(filters, _metadata(document)))
 
 
 def _node(stored: Hit | StoredDocument) -> BaseNode:

@@ -172,6 +172,6 @@ def _meta(
             "embed_dim": encoder.n_bits,
             "similarity_fn_name": scoring,
             "framework": ["NumPy"],
-            "n_parameters": sum(one.weight.size + one.bias.size for one in encoder.layers),
+            "n_parameters": sum(layer.weight.size + layer.bias.size for layer in encoder.layers),
         }
     )

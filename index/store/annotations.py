@@ -173,9 +173,10 @@ def agreed_labels(records: Iterable[DocumentLabel]) -> dict[str, tuple[str, ...]
             by_document.setdefault(record.id, []).append(record)
     agreed = {}
     for id_, document_records in by_document.items():
-        votes = Counter(frozenset(one.labels) for one in document_records)
+        votes = Counter(frozenset(record.labels) for record in document_records)
         winner = max(
-            document_records, key=lambda one: (votes[frozenset(one.labels)], one.when, one.who)
+            document_records,
+            key=lambda record: (votes[frozenset(record.labels)], record.when, record.who),
         )
         agreed[id_] = winner.labels
     return agreed
@@ -267,7 +268,7 @@ class Table(Generic[Record]):
     @property
     def columns(self) -> str:
         """The columns without the checksum, as a list in SQL."""
-        return ", ".join(f'"{one}"' for one in (*self.key, *self.rest))
+        return ", ".join(f'"{column}"' for column in (*self.key, *self.rest))
 
     @property
     def key_condition(self) -> str:
@@ -279,14 +280,14 @@ LABELS: Table[DocumentLabel] = Table(
     "labels",
     ("id", "who"),
     ("labels", "grade", "when"),
-    lambda one: (one.id, one.who, _list_to_json(one.labels), one.grade, one.when),
+    lambda record: (record.id, record.who, _list_to_json(record.labels), record.grade, record.when),
     lambda row: DocumentLabel(row[0], tuple(json.loads(row[2])), row[1], row[3], row[4]),
 )
 JUDGEMENTS: Table[Judgement] = Table(
     "judgements",
     ("query", "id", "who"),
     ("grade", "when"),
-    lambda one: (one.query, one.id, one.who, one.grade, one.when),
+    lambda record: (record.query, record.id, record.who, record.grade, record.when),
     lambda row: Judgement(row[0], row[1], row[3], row[2], row[4]),
 )
 
@@ -450,7 +451,7 @@ def _parse_record(table: Table[Record], row: tuple[Any, ...]) -> Record:
             raise ValueError("it does not match its checksum")
         return table.from_row(tuple(values))
     except (InputError, ValueError, TypeError, AttributeError) as error:
-        key = ", ".join(repr(one)[:60] for one in values[: len(table.key)])
+        key = ", ".join(repr(value)[:60] for value in values[: len(table.key)])
         message = f"the record of {table.name} ({key}) is damaged: {error}"
         raise StoreError(message) from None
 

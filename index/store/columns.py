@@ -362,9 +362,9 @@ class FieldColumns:
                     return None
         columns = {field: self.find(field, -1) for field in fields}
         first, *others = columns.values()
-        if any(one.generation != first.generation for one in others):
+        if any(column.generation != first.generation for column in others):
             return None
-        if any(one.n_values > MOST_COMPARED for one in columns.values()):
+        if any(column.n_values > MOST_COMPARED for column in columns.values()):
             return None
         return Matching(first.generation, first.last_row, _matching_rows(filter_, columns))
 
@@ -422,9 +422,12 @@ def _extended(  # noqa: PLR0917 - what the column was and what it becomes
         is_changed = np.zeros(before.last_row + 1, dtype=np.bool_)
         is_changed[changed] = True
         is_changed = is_changed[rows]
-        some = [_entries(*one, values) for one in values_of_rows(connection, field, changed)]
-        new_rows = np.concatenate([one[0] for one in some])
-        new_codes = np.concatenate([one[1] for one in some])
+        some = [
+            _entries(*row_values, values)
+            for row_values in values_of_rows(connection, field, changed)
+        ]
+        new_rows = np.concatenate([entries[0] for entries in some])
+        new_codes = np.concatenate([entries[1] for entries in some])
         are_same = np.array_equal(rows[is_changed], new_rows)
         if not are_same or not np.array_equal(codes[is_changed], new_codes):
             rows = np.concatenate([rows[~is_changed], new_rows])

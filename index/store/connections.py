@@ -36,7 +36,7 @@ class OpenFiles:
         self._path = path
         names = [f"{path}{suffix}" for suffix in SUFFIXES]
         stats = {name: _stat(name) for name in names}
-        self._inodes = {name: (one.st_dev, one.st_ino) for name, one in stats.items() if one}
+        self._inodes = {name: (stat.st_dev, stat.st_ino) for name, stat in stats.items() if stat}
         self._modified = self._modified_by_us = 0
         self.log_bytes = 0
         """The size of the write-ahead log at the last call of :meth:`check`."""

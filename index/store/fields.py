@@ -77,7 +77,9 @@ def matching_between(
     translation = _Translation(shared=len(filters) > 1)
     conditions = [translation.root_condition(filter_) for filter_ in filters]
     translation.register_functions(connection)
-    columns = ", ".join(f"group_concat(CASE WHEN {one} THEN row END)" for one in conditions)
+    columns = ", ".join(
+        f"group_concat(CASE WHEN {condition} THEN row END)" for condition in conditions
+    )
     source = "documents WHERE row > :after AND row <= :up_to"
     query = f"SELECT {columns} FROM {source}"  # noqa: S608 - made of fixed parts
     if len(filters) > 1:
@@ -260,17 +262,19 @@ class _Translation:
             ]
             return {"text": f"coalesce({' AND '.join(parts)}, 0)"}
         if isinstance(filter_, InRange):
-            texts = any(isinstance(one, str) for one in filter_.bounds.values())
-            bounds = {_SIGNS[name]: one for name, one in filter_.bounds.items()}
-            test = " AND ".join(f"%s {sign} {self._parameter(one)}" for sign, one in bounds.items())
+            texts = any(isinstance(bound, str) for bound in filter_.bounds.values())
+            bounds = {_SIGNS[name]: bound for name, bound in filter_.bounds.items()}
+            test = " AND ".join(
+                f"%s {sign} {self._parameter(bound)}" for sign, bound in bounds.items()
+            )
             return {"text": test} if texts else {"number": test}
-        strings = [one for one in filter_.values if isinstance(one, str)]
-        truths = [one for one in filter_.values if isinstance(one, bool)]
-        numbers = [one for one in filter_.values if not isinstance(one, str | bool)]
-        tests = {json.dumps(one): "1" for one in truths}
+        strings = [value for value in filter_.values if isinstance(value, str)]
+        truths = [value for value in filter_.values if isinstance(value, bool)]
+        numbers = [value for value in filter_.values if not isinstance(value, str | bool)]
+        tests = {json.dumps(truth): "1" for truth in truths}
         for kind, some in (("text", strings), ("number", numbers)):
             if some:
-                tests[kind] = f"%s IN ({', '.join(self._parameter(one) for one in some)})"
+                tests[kind] = f"%s IN ({', '.join(self._parameter(value) for value in some)})"
         return tests
 
     def _parameter(self, value: Any, prefix: str = "") -> str:
@@ -410,13 +414,13 @@ def packable(value: Any) -> Any:
     if type(value) is str:
         return value[: MAX_STRING_LENGTH + 1]
     if type(value) is list:
-        return [packable(one) if type(one) is str else one for one in value]
+        return [packable(element) if type(element) is str else element for element in value]
     return value
 
 
 def cost_of_list(value: Sequence[Any]) -> int:
     """Return roughly the bytes of memory that a :func:`packable` list takes while it is packed."""
-    return sum(COST + 4 * len(one) if type(one) is str else COST for one in value)
+    return sum(COST + 4 * len(element) if type(element) is str else COST for element in value)
 
 
 def pack_field(offsets: Sequence[int], values: Sequence[Any]) -> bytes:
@@ -476,7 +480,9 @@ def _pack(
     codes: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], order: Sequence[tuple[int, Any]]
 ) -> bytes:
     """Return the bytes of entries, given the keys of the codes from :data:`FIRST_NUMBER` on."""
-    whole, other, strings = ([value for kind, value in order if kind == one] for one in range(3))
+    whole, other, strings = (
+        [value for kind, value in order if kind == wanted] for wanted in range(3)
+    )
     n_codes = FIRST_NUMBER + len(order)
     width = 1 if n_codes <= 1 << 8 else 2 if n_codes <= 1 << 16 else 4
     if np.array_equal(offsets, np.arange(len(codes))):
@@ -487,7 +493,7 @@ def _pack(
             _HEADER.pack(*counts, width),
             np.array(whole, dtype="<i8").tobytes(),
             np.array(other, dtype="<f8").tobytes(),
-            np.cumsum([len(one) for one in strings], dtype="<u4").tobytes(),
+            np.cumsum([len(string) for string in strings], dtype="<u4").tobytes(),
             codes.astype(f"<u{width}").tobytes(),
             offsets.astype("<u2").tobytes(),
             *strings,
@@ -570,7 +576,9 @@ def _entries(offsets: Sequence[int], values: Sequence[Any]) -> tuple[list[Any], 
             entry_values += value
             entry_offsets += [offset] * len(value)
             continue
-        scalars = [_TRUTHS[one] if isinstance(one, bool) else one for one in scalars_of(value)]
+        scalars = [
+            _TRUTHS[scalar] if isinstance(scalar, bool) else scalar for scalar in scalars_of(value)
+        ]
         entry_values += scalars or [_NOTHING]
         entry_offsets += [offset] * max(1, len(scalars))
     return entry_values, entry_offsets
@@ -609,16 +617,16 @@ def _ranges(condition: IndexableCondition, block: FieldBlock) -> list[tuple[int,
     ranges: list[tuple[int, int]] = []
     if isinstance(condition, InRange):
         for first, values, bound_of in _parts(block):
-            bounds = {name: bound_of(one) for name, one in condition.bounds.items()}
+            bounds = {name: bound_of(bound) for name, bound in condition.bounds.items()}
             if None not in bounds.values():
                 start, end = _between(values, bounds)
                 ranges.append((first + start, first + end))
     else:
-        truths = {TRUE if one else FALSE for one in condition.values if isinstance(one, bool)}
+        truths = {TRUE if value else FALSE for value in condition.values if isinstance(value, bool)}
         ranges = [(code, code + 1) for code in truths]
         for first, values, bound_of in _parts(block):
-            bounds_ = (bound_of(one) for one in condition.values if not isinstance(one, bool))
-            for place in _places(values, [one for one in bounds_ if one is not None]):
+            bounds_ = (bound_of(value) for value in condition.values if not isinstance(value, bool))
+            for place in _places(values, [bound for bound in bounds_ if bound is not None]):
                 ranges.append((first + place, first + place + 1))
     return [(start, end) for start, end in ranges if start < end]
 

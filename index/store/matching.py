@@ -90,7 +90,10 @@ class MatchingRows:
         with self._lock:
             self._lists[key] = matching
             self._lists.move_to_end(key)
-            while sum(one.rows.nbytes for one in self._lists.values()) > MAX_BYTES:
+            while (
+                sum(rows_of_filter.rows.nbytes for rows_of_filter in self._lists.values())
+                > MAX_BYTES
+            ):
                 self._lists.popitem(last=False)
 
 
@@ -155,43 +158,43 @@ class _SharedPass:
     def _read_until(self, task: _MatchingTask) -> None:
         while not task.done.is_set():
             checkpoint()
-            if not any(one.waiters for one in self._batch):
+            if not any(task.waiters for task in self._batch):
                 self._begin_pass()
             try:
                 self._read_slice()
             except Exception as error:  # noqa: BLE001 - each waiting request raises it
-                for one in self._batch:
-                    one.error = error
-                    one.done.set()
+                for waiting in self._batch:
+                    waiting.error = error
+                    waiting.done.set()
                 self._batch = []
 
     def _begin_pass(self) -> None:
         """Begin a pass for the waiting filters, as many as fit into one statement."""
         self._batch, self._after, length = [], 0, 0
         with self._lock:
-            for one in self._tasks.values():
-                length += one.length
+            for task in self._tasks.values():
+                length += task.length
                 if self._batch and (length > LENGTH_OF_A_PASS or len(self._batch) == MAX_OF_A_PASS):
                     break
-                if not one.done.is_set():
-                    one.parts = []
-                    self._batch.append(one)
+                if not task.done.is_set():
+                    task.parts = []
+                    self._batch.append(task)
 
     def _read_slice(self) -> None:
-        filters = [one.filter for one in self._batch]
+        filters = [task.filter for task in self._batch]
         rows = max(ROWS_OF_A_SLICE // len(filters), MIN_ROWS_OF_A_SLICE)
         parts = self._store.matching_slice(filters, self._after, rows)
         self._after = parts[0].last_row
-        for one, part in zip(self._batch, parts, strict=True):
-            if not one.parts:
-                one.first_generation = part.generation
-            one.parts.append(part.rows)
+        for task, part in zip(self._batch, parts, strict=True):
+            if not task.parts:
+                task.first_generation = part.generation
+            task.parts.append(part.rows)
             if part.complete:
-                result = part._replace(rows=np.concatenate(one.parts))
-                if part.generation != one.first_generation:
-                    result = result._replace(generation=one.first_generation)
-                    result = self._store.rematch(one.filter, result)
-                one.result = result
-                one.done.set()
+                result = part._replace(rows=np.concatenate(task.parts))
+                if part.generation != task.first_generation:
+                    result = result._replace(generation=task.first_generation)
+                    result = self._store.rematch(task.filter, result)
+                task.result = result
+                task.done.set()
         if parts[0].complete:
             self._batch = []

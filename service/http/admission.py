@@ -391,12 +391,12 @@ class Keyring:
 
     def _read(self) -> list[tuple[bytes, Role, str]]:
         keys = read_keys(self._path)
-        self._expiries = {one.name: one.expires.timestamp() for one in keys if one.expires}
+        self._expiries = {key.name: key.expires.timestamp() for key in keys if key.expires}
         self._collections = {
-            one.name: frozenset(one.collections) for one in keys if one.collections is not None
+            key.name: frozenset(key.collections) for key in keys if key.collections is not None
         }
         self._filters = {
-            one.name: parse_filter(one.filter) for one in keys if one.filter is not None
+            key.name: parse_filter(key.filter) for key in keys if key.filter is not None
         }
         return [
             (bytes.fromhex(stored.sha256), Role[stored.role.upper()], stored.name)

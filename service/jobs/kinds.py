@@ -118,7 +118,11 @@ def delete_duplicates(folder: DataFolder, gate: WriteGate, progress: Progress) -
             collection = folder.collection(progress.job.collection)
             # The batch may begin within a cluster, whose kept document must still be there.
             ids = [*kept.values(), *(id_ for _, id_ in batch)]
-            rows = {one.id: one.row for one in collection.get_many(ids) if one is not None}
+            rows = {
+                document.id: document.row
+                for document in collection.get_many(ids)
+                if document is not None
+            }
             kept = {
                 n: id_ for n, id_ in kept.items() if rows.get(id_, sys.maxsize) <= spec["last_row"]
             }

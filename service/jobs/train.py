@@ -45,7 +45,7 @@ def settable(method: str | None) -> list[str]:
     """Return the names of the settings of a method; without one, of those that all methods have."""
     if method is None:
         return [*COMMON]
-    return [one.name for one in fields(RECIPES[method]) if one.name != "method"]
+    return [field.name for field in fields(RECIPES[method]) if field.name != "method"]
 
 
 def check_settings(method: str | None, settings: Mapping[str, Any]) -> None:
@@ -102,7 +102,9 @@ def _write_training(collection: CollectionBackend, progress: Progress) -> None:
     spec = progress.job.spec
     progress.advance(total=len(collection))
     documents = [
-        one for one in collection.all_documents() if one.text is not None or one.vector is not None
+        document
+        for document in collection.all_documents()
+        if document.text is not None or document.vector is not None
     ]
     if not documents:
         message = f"{collection.name!r} has no text or vector to train on"

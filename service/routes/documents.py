@@ -117,7 +117,7 @@ def scroll_documents(collection: CollectionOf, body: ScrollRequest, limits: Limi
     filter_ = parse_body_filter(body.filter)
     with pointing_at():
         selection = parse_selection(body.with_payload)
-        sort = parse_sort([one.model_dump() for one in body.sort or ()])
+        sort = parse_sort([field.model_dump() for field in body.sort or ()])
     documents: list[dict[str, Any]] = []
     cursor, size = body.cursor, 0
     while len(documents) < body.limit and size < limits.max_response_bytes // 4:
@@ -160,10 +160,10 @@ def count_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
     """Count values of payload fields over all documents, or those that match a filter, exactly."""
     filter_ = parse_body_filter(body.filter)
     with pointing_at():
-        facets = parse_facets([one.model_dump() for one in body.facets])
+        facets = parse_facets([facet.model_dump() for facet in body.facets])
         counted = collection.facets(facets, filter_)
     warnings = [] if counted.documents else collection.explain_no_hits(filter_)
-    answer = {**counted._asdict(), "facets": [one._asdict() for one in counted.facets]}
+    answer = {**counted._asdict(), "facets": [facet._asdict() for facet in counted.facets]}
     return Response(to_json(with_warnings(answer, warnings)), media_type="application/json")
 
 
@@ -201,12 +201,12 @@ def update_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limit
     Texts, vectors, codes and the order of documents stay. All updates apply, or none does.
     """
     updates: list[PayloadUpdate] = []
-    for position, one in enumerate(body.updates):
+    for position, change in enumerate(body.updates):
         location = ("updates", position)
         for name in ("set", "merge", "overwrite"):
-            check_payload(getattr(one, name), limits, *location, name=name)
+            check_payload(getattr(change, name), limits, *location, name=name)
         with pointing_at(*location):
-            updates.append(PayloadUpdate.of(one.model_dump()))
+            updates.append(PayloadUpdate.of(change.model_dump()))
     result = collection.update_payloads(updates, body.if_generation)
     filters = [update.filter for update in updates if update.filter is not None]
     warnings = [] if result.matched else [*chain(*map(collection.explain_no_hits, filters))]

@@ -225,7 +225,9 @@ def create_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -
 def list_models(folder: Folder) -> Response:
     """List the encoders whose names ``POST /v1/embeddings`` takes as a model."""
     encoders, _ = summarize_encoders(folder)
-    return render(Models(data=[Model(id=one.name) for one in encoders if one.kind == "text"]))
+    return render(
+        Models(data=[Model(id=encoder.name) for encoder in encoders if encoder.kind == "text"])
+    )
 
 
 def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:

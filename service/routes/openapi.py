@@ -207,7 +207,7 @@ def _complete_schemas(part: Any) -> None:
             part["$ref"] = _REFERENCE.format(model="Filter")
         if "prefixItems" in part and "items" not in part:
             # Tools that follow JSON Schema before 2020-12 read only `items`.
-            distinct = [*{json.dumps(one): one for one in part["prefixItems"]}.values()]
+            distinct = [*{json.dumps(item): item for item in part["prefixItems"]}.values()]
             part["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
         for inner in part.values():
             _complete_schemas(inner)

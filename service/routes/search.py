@@ -321,11 +321,11 @@ class FastPath:
         answers: list[bytes | None] = [None] * len(arrived)
         if self._turns.are_taken:
             return answers
-        searches = [None if one is None else self._read_search(*one) for one in arrived]
+        searches = [None if body is None else self._read_search(*body) for body in arrived]
         found: list[bytes | None] = self._app.state.batcher.answer_now(searches)
-        for position, (one, answer) in enumerate(zip(arrived, found, strict=True)):
-            if one is not None and answer is not None:
-                scope, _ = one
+        for position, (body, answer) in enumerate(zip(arrived, found, strict=True)):
+            if body is not None and answer is not None:
+                scope, _ = body
                 scope["route"] = self
                 if len(answer) <= SENT_AT_ONCE:
                     answers[position] = answer
@@ -465,7 +465,7 @@ def _explain_no_groups(
     """Return a sentence if there are no groups because no document has their field."""
     if options.group_by is None or answer["groups"]:
         return []
-    return [f"group_by: {one}" for one in absent_fields(collection, [options.group_by])]
+    return [f"group_by: {field}" for field in absent_fields(collection, [options.group_by])]
 
 
 ENCODED_AT_ONCE = 64
@@ -535,10 +535,10 @@ def recommend_documents(
         options = body.options()
     positive, negative = (
         [
-            Query(id=one)
-            if isinstance(one, str)
-            else query_of(one, options.k, limits, field, position)
-            for position, one in enumerate(examples)
+            Query(id=example)
+            if isinstance(example, str)
+            else query_of(example, options.k, limits, field, position)
+            for position, example in enumerate(examples)
         ]
         for field, examples in (("positive", body.positive), ("negative", body.negative))
     )

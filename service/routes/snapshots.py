@@ -171,7 +171,10 @@ class _SnapshotFile(FileResponse):
             scope = {**scope, "method": "HEAD"}  # the file is not read
         unit, equals, _ = Headers(scope=scope).get("range", "").partition("=")
         if equals and unit.strip().lower() != "bytes":
-            scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"range"]}
+            scope = {
+                **scope,
+                "headers": [header for header in scope["headers"] if header[0] != b"range"],
+            }
 
         async def send_file(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] in _RANGE_PROBLEMS:

@@ -63,8 +63,11 @@ def with_options(
     """
     hints, in_json = get_type_hints(declared), types or {}
     fields: dict[str, Any] = {
-        request_name(one): (in_json.get(hints[one.name], hints[one.name]), _model_field(one))
-        for one in options
+        request_name(option): (
+            in_json.get(hints[option.name], hints[option.name]),
+            _model_field(option),
+        )
+        for option in options
     }
 
     def decorate(model: type[Model]) -> type[Model]:
@@ -79,8 +82,8 @@ def with_options(
     return decorate
 
 
-def _model_field(one: Field[Any]) -> Any:
-    option = one.metadata
+def _model_field(declared: Field[Any]) -> Any:
+    option = declared.metadata
     names = [*option["choices"], *([None] if option["default"] is None else [])]
     return ModelField(
         ... if option["default"] is MISSING else option["default"],
@@ -112,8 +115,8 @@ TYPES: Mapping[Any, Any] = {
     **PAYLOAD_TYPES,
 }
 ALL_OPTIONS = tuple(REQUEST_OPTIONS.values())
-OPTIONS_OF_EACH = [one for one in ALL_OPTIONS if one.metadata["batch"] == "each"]
-OPTIONS_OF_ALL = [one for one in ALL_OPTIONS if one.metadata["batch"] == "all"]
+OPTIONS_OF_EACH = [option for option in ALL_OPTIONS if option.metadata["batch"] == "each"]
+OPTIONS_OF_ALL = [option for option in ALL_OPTIONS if option.metadata["batch"] == "all"]
 SHARED_OPTIONS = {"ranking", "group_by", "group_size", *map(request_name, OPTIONS_OF_EACH)}
 """Options with which concurrent searches can be one batch."""
 
@@ -393,11 +396,11 @@ def _groups_and_facets(
     written: dict[str, Any] = {}
     if result.groups is not None:
         written["groups"] = [
-            {"id": one.id, "hits": _write_hits(result, one.hits, position, options)}
-            for one in result.groups[position]
+            {"id": group.id, "hits": _write_hits(result, group.hits, position, options)}
+            for group in result.groups[position]
         ]
     if result.facets is not None:
-        written["facets"] = [one._asdict() for one in result.facets[position]]
+        written["facets"] = [facet._asdict() for facet in result.facets[position]]
     return written
 
 
