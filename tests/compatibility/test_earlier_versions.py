@@ -47,7 +47,7 @@ def expected(written: Path) -> dict[str, Any]:
 
 
 def queries_of(written: Path) -> list[str]:
-    return [one.text or "" for one in read_documents(written / "corpora" / QUERIES)]
+    return [document.text or "" for document in read_documents(written / "corpora" / QUERIES)]
 
 
 def inputs_of(written: Path, name: str, kind: str) -> Any:
@@ -55,7 +55,7 @@ def inputs_of(written: Path, name: str, kind: str) -> Any:
         return queries_of(written)
     source = "matrices.npz" if name == "matrices" else "vectors.jsonl"
     documents = read_documents(written / "corpora" / source)
-    return np.stack([one.vector for one in documents if one.vector is not None])
+    return np.stack([document.vector for document in documents if document.vector is not None])
 
 
 def test_there_are_fixtures() -> None:

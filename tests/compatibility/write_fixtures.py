@@ -73,8 +73,12 @@ def write_corpora(folder: Path) -> None:
     folder.mkdir()
     for name, count, seed, prefix in ((TEXTS, 120, 0, "doc"), (QUERIES, 30, 1, "query")):
         with (folder / name).open("w") as file:
-            for number, one in enumerate(topic_documents(count, seed, prefix)):
-                record: dict[str, Any] = {"id": one.id, "text": one.text, "label": one.labels[0]}
+            for number, document in enumerate(topic_documents(count, seed, prefix)):
+                record: dict[str, Any] = {
+                    "id": document.id,
+                    "text": document.text,
+                    "label": document.labels[0],
+                }
                 if name == TEXTS:
                     record["payload"] = {"year": 2000 + number % 20, "title": f"№ {number}"}
                 file.write(json.dumps(record) + "\n")
@@ -115,7 +119,11 @@ def fill_data_folder(folder: Path) -> None:
         ingest(codes, list(read_documents(write_codes())))
         opened.collection("topics").delete(["doc-3", "doc-4"])
         opened.collection("topics").upsert(
-            [one for one in read_documents(f"corpora/{TEXTS}") if one.id in {"doc-0", "doc-4"}]
+            [
+                document
+                for document in read_documents(f"corpora/{TEXTS}")
+                if document.id in {"doc-0", "doc-4"}
+            ]
         )
     command("alias", "set", "live", "topics", *at)
     snapshot = command("snapshot", "create", "topics", *at).split()[0]
@@ -199,12 +207,20 @@ os._exit(9)
 def expected() -> dict[str, Any]:
     """Return what this version reads of it all."""
     answers: dict[str, Any] = {"codes": {}, "collections": {}, "search": {}}
-    texts = [one.text or "" for one in read_documents(f"corpora/{QUERIES}")]
+    texts = [document.text or "" for document in read_documents(f"corpora/{QUERIES}")]
     vectors = np.stack(
-        [one.vector for one in read_documents("corpora/vectors.jsonl") if one.vector is not None]
+        [
+            document.vector
+            for document in read_documents("corpora/vectors.jsonl")
+            if document.vector is not None
+        ]
     )
     matrices = np.stack(
-        [one.vector for one in read_documents("corpora/matrices.npz") if one.vector is not None]
+        [
+            document.vector
+            for document in read_documents("corpora/matrices.npz")
+            if document.vector is not None
+        ]
     )
     for path in sorted(Path("data/encoders").iterdir()):
         encoder = load_encoder(path)

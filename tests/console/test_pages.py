@@ -154,7 +154,7 @@ def test_a_filter_is_built_by_clicking(
         shown.settle()
         years = page.locator(".hit .tag", has_text="year").all_inner_texts()
         assert len(years) == 10
-        assert all(int(one.removeprefix("year ")) >= 2015 for one in years)
+        assert all(int(year.removeprefix("year ")) >= 2015 for year in years)
         page.get_by_label("Field", exact=True).fill("Year")
         page.get_by_role("button", name="Search", exact=True).click()
         expect(
@@ -521,7 +521,10 @@ def test_a_run_with_training_data_says_so_first_and_in_a_comparison(
     train_class_codes(gather(documents), recipe, tmp_path / "encoders" / "e")
     with DataFolder(tmp_path, writable=True) as data:
         data.create_collection("c", encoder="e").upsert(
-            [replace(one, payload={"label": one.labels[0]}, labels=()) for one in documents]
+            [
+                replace(document, payload={"label": document.labels[0]}, labels=())
+                for document in documents
+            ]
         )
     with (
         running_service(tmp_path) as client,
@@ -561,8 +564,8 @@ def test_a_report_shows_where_codes_do_not_rank_as_vectors_do_and_what_is_ahead(
     stored = {"documents": documents[:50]}
     client.put(f"{collection}/documents", json=stored).raise_for_status()
     queries = [
-        {"id": one["id"], "vector": one["vector"], "label": one["payload"]["label"]}
-        for one in documents[50:]
+        {"id": document["id"], "vector": document["vector"], "label": document["payload"]["label"]}
+        for document in documents[50:]
     ]
     body = {"queries": queries, "metrics": ["P@10"]}
     run = run_evaluation(client, "signs", body)

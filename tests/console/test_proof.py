@@ -152,7 +152,7 @@ def test_from_judgements_to_a_new_encoder_behind_the_alias(
             timeout=200_000
         )
         aliases = demo.get("/v1/aliases").json()["aliases"]
-        live = next(one["collection"] for one in aliases if one["alias"] == "docs")
+        live = next(alias["collection"] for alias in aliases if alias["alias"] == "docs")
         assert live != "docstrings"
         print(f"the new encoder is live after {time.monotonic() - began:.0f} s")
         shown.open(f"search?collection={live}&q=nearest+neighbours+of+points")

@@ -155,10 +155,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_package_with_broken_and_noisy_modules_is_read_in_silence(
     package: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    documents = [one for split in ("train", "test") for one in read_docstrings(split, [package])]
+    documents = [
+        docstring for split in ("train", "test") for docstring in read_docstrings(split, [package])
+    ]
     assert capfd.readouterr() == ("", "")
-    assert sorted(one.id for one in documents) == sorted(f"oddpackage.sub.f{i}" for i in range(40))
-    assert {one.labels for one in documents} == {("oddpackage.sub",)}
+    assert sorted(document.id for document in documents) == sorted(
+        f"oddpackage.sub.f{i}" for i in range(40)
+    )
+    assert {document.labels for document in documents} == {("oddpackage.sub",)}
     assert documents[0].payload["signature"] == "f0()"
 
 

@@ -18,7 +18,7 @@ def test_a_folder_of_texts_is_labelled_by_the_folders_in_it(tmp_path: Path) -> N
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_text(text)
     documents = list(read_documents(tmp_path))
-    assert [(one.id, one.text, one.labels) for one in documents] == [
+    assert [(document.id, document.text, document.labels) for document in documents] == [
         ("readme.md", "all", ()),
         ("sport/a.txt", "match", ("sport",)),
         ("sport/b.txt", "goal", ("sport",)),
@@ -29,14 +29,14 @@ def test_hidden_files_and_folders_are_left_out(tmp_path: Path) -> None:
     for place in (".hidden.md", ".git/a.txt", "sport/.ipynb_checkpoints/b.txt", "sport/b.txt"):
         (tmp_path / place).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / place).write_text("goal")
-    assert [one.id for one in read_documents(tmp_path)] == ["sport/b.txt"]
+    assert [document.id for document in read_documents(tmp_path)] == ["sport/b.txt"]
 
 
 def test_a_folder_in_a_hidden_one_is_read(tmp_path: Path) -> None:
     folder = tmp_path / ".cache" / "posts"
     folder.mkdir(parents=True)
     (folder / "a.txt").write_text("goal")
-    assert [one.id for one in read_documents(folder)] == ["a.txt"]
+    assert [document.id for document in read_documents(folder)] == ["a.txt"]
 
 
 def test_text_files_may_be_in_another_encoding(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def save_to_disk(folder: Path, texts: list[str]) -> None:
 def test_a_saved_data_set_is_read_file_by_file(tmp_path: Path) -> None:
     save_to_disk(tmp_path / "d", ["one", "two"])
     documents = list(read_documents(tmp_path / "d"))
-    assert [(one.id, one.text, one.labels) for one in documents] == [
+    assert [(document.id, document.text, document.labels) for document in documents] == [
         ("d:1", "one", ("1",)),
         ("d:2", "two", ("1",)),
     ]

@@ -30,7 +30,7 @@ def test_documents_without_ids_are_numbered_by_line_and_it_is_said(tmp_path: Pat
     notices: list[str] = []
     path = write(tmp_path, "bank.train.csv", BANK)
     documents = list(read_documents(path, notice=notices.append))
-    assert [one.id for one in documents] == ["bank:2", "bank:3"]
+    assert [document.id for document in documents] == ["bank:2", "bank:3"]
     expected = f"{path}: documents have no id; they are numbered by line, from bank:2"
     assert notices == [expected]
 
@@ -51,7 +51,10 @@ def test_a_label_beside_the_one_that_was_asked_for_is_left_out(tmp_path: Path) -
 def test_integers_are_ids_and_labels(tmp_path: Path) -> None:
     lines = '{"id": 7, "text": "a", "label": 3}\n{"id": 8, "text": "b", "labels": [1, 2]}\n'
     documents = list(read_documents(write(tmp_path, "d.jsonl", lines)))
-    assert [(one.id, one.labels) for one in documents] == [("7", ("3",)), ("8", ("1", "2"))]
+    assert [(document.id, document.labels) for document in documents] == [
+        ("7", ("3",)),
+        ("8", ("1", "2")),
+    ]
 
 
 def test_a_label_that_is_a_list_is_several(tmp_path: Path) -> None:
@@ -75,7 +78,11 @@ def test_text_fields_are_joined_and_payload_fields_kept(tmp_path: Path) -> None:
 def test_a_part_that_is_missing_leaves_no_empty_line(tmp_path: Path) -> None:
     layout = Layout(text_fields=("title", "body"))
     path = write(tmp_path, "d.csv", "title,body\nTides,\n,Moon\n,\n")
-    assert [one.text for one in read_documents(path, layout=layout)] == ["Tides", "Moon", ""]
+    assert [document.text for document in read_documents(path, layout=layout)] == [
+        "Tides",
+        "Moon",
+        "",
+    ]
 
 
 def test_fields_of_json_lines_that_hold_no_part_join_the_payload(tmp_path: Path) -> None:
@@ -165,7 +172,7 @@ def test_a_payload_field_that_no_line_has_is_said_at_the_end(tmp_path: Path) -> 
     path, notices = write(tmp_path, "d.jsonl", lines), list[str]()
     layout = Layout(payload_fields=("yaer", "lang", "langs"))
     documents = list(read_documents(path, layout=layout, notice=notices.append))
-    assert [one.payload for one in documents] == [{}, {"lang": "en"}]
+    assert [document.payload for document in documents] == [{}, {"lang": "en"}]
     assert notices == [f"{path}: no document has the field 'langs', 'yaer'"]
     notices.clear()
     for fields in (None, ("year", "lang")):
@@ -190,14 +197,14 @@ def test_a_blank_label_is_none(
     others = [{"id": "b", "text": "u", "label": "y"}, {"id": "c", "text": "v"}]
     records = [{"id": "a", "text": "t", **fields}, *others]
     path = write(tmp_path, "d.jsonl", "\n".join(map(json.dumps, records)))
-    assert [one.labels for one in read_documents(path)] == [labels, ("y",), ()]
+    assert [document.labels for document in read_documents(path)] == [labels, ("y",), ()]
 
 
 def test_a_blank_label_of_another_name_is_none(tmp_path: Path) -> None:
     lines = '{"id": "a", "text": "t", "topic": ""}\n{"id": "b", "text": "u", "topic": "x"}\n'
     path = write(tmp_path, "d.jsonl", lines)
     documents = list(read_documents(path, layout=Layout(label_field="topic")))
-    assert [one.labels for one in documents] == [(), ("x",)]
+    assert [document.labels for document in documents] == [(), ("x",)]
 
 
 def test_a_line_without_an_id_among_lines_with_ids_is_bad(tmp_path: Path) -> None:
@@ -224,7 +231,7 @@ def test_columns_are_named_the_same_way(tmp_path: Path, suffix: str) -> None:
             writer.write_table(table)
     layout = Layout(id_field="qid", text_fields=("question",), label_field="topic")
     documents = list(read_documents(path, layout=layout))
-    assert [(one.id, one.text, one.labels) for one in documents] == [
+    assert [(document.id, document.text, document.labels) for document in documents] == [
         ("5", "a", ("x",)),
         ("6", "b", ()),
     ]
@@ -249,7 +256,7 @@ def test_a_broken_json_array_is_an_error(tmp_path: Path, content: str, reason: s
 
 def test_lines_of_a_text_file_are_documents(tmp_path: Path) -> None:
     path = write(tmp_path, "titles.txt", "First title\n\n  Second title \n")
-    assert [(one.id, one.text) for one in read_documents(path)] == [
+    assert [(document.id, document.text) for document in read_documents(path)] == [
         ("titles:1", "First title"),
         ("titles:3", "Second title"),
     ]

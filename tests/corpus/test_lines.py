@@ -139,7 +139,10 @@ def test_json_may_be_in_a_wide_encoding(tmp_path: Path, encoding: str, suffix: s
     path = tmp_path / f"d.{suffix}"
     path.write_bytes(content.encode(encoding))
     notices: list[str] = []
-    assert [one.text for one in read_documents(path, notice=notices.append)] == ["Käse", "Öl"]
+    assert [document.text for document in read_documents(path, notice=notices.append)] == [
+        "Käse",
+        "Öl",
+    ]
     assert notices == [f"{path}: is not UTF-8; it is read as {encoding}"]
 
 
@@ -165,7 +168,7 @@ def test_a_text_file_with_tabs_in_each_line_may_be_a_table(
     path = tmp_path / "d.txt"
     path.write_text(content)
     notices: list[str] = []
-    texts = [one.text for one in read_documents(path, notice=notices.append)]
+    texts = [document.text for document in read_documents(path, notice=notices.append)]
     assert texts == [line for line in content.splitlines() if line]
     hint = f"{path}: each line has tabs and is one document; to read it as a table, name it .tsv"
     assert (hint in notices) is is_table

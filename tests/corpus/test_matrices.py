@@ -19,8 +19,8 @@ def test_a_matrix_is_read_as_its_upper_triangle(tmp_path: Path) -> None:
     matrices = spd_matrices(4, 3)
     np.savez(tmp_path / "m.npz", matrices=matrices, labels=np.array(["a", "b", "a", "b"]))
     documents = list(read_documents(tmp_path / "m.npz"))
-    assert [one.labels for one in documents] == [("a",), ("b",), ("a",), ("b",)]
-    assert all(one.is_matrix for one in documents)
+    assert [document.labels for document in documents] == [("a",), ("b",), ("a",), ("b",)]
+    assert all(document.is_matrix for document in documents)
     for matrix, document in zip(matrices, documents, strict=True):
         (a, b, c), (_, d, e), (_, _, f) = matrix
         assert document.vector is not None

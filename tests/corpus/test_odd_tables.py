@@ -75,7 +75,8 @@ def documents_of(path: Path) -> list[tuple[str, str | None, tuple[str, ...]]]:
     """Read a file as ``hummingbit quickstart`` does."""
     found = survey(path, Layout())
     return [
-        (one.id, one.text, tuple(one.labels)) for one in read_documents(path, layout=found.layout)
+        (document.id, document.text, tuple(document.labels))
+        for document in read_documents(path, layout=found.layout)
     ]
 
 

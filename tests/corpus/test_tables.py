@@ -67,7 +67,7 @@ def test_the_encoding_is_found_out_and_said(tmp_path: Path, rows: str, encoding:
     path = tmp_path / "d.csv"
     path.write_bytes(("id,text\n" + rows).encode(encoding))
     notices: list[str] = []
-    found = [one.text for one in read_documents(path, notice=notices.append)]
+    found = [document.text for document in read_documents(path, notice=notices.append)]
     assert found == [line.partition(",")[2] for line in rows.splitlines()]
     assert len(notices) == (0 if encoding.startswith("utf-8") else 1)
     assert all("is not UTF-8; it is read as " in notice for notice in notices)
@@ -89,7 +89,9 @@ def test_an_encoding_that_is_given_is_not_guessed(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(("id,text\n" + POLISH).encode("iso8859-2")))
     notices: list[str] = []
     layout = Layout(encoding="iso8859-2")
-    found = [one.text for one in read_documents(path, layout=layout, notice=notices.append)]
+    found = [
+        document.text for document in read_documents(path, layout=layout, notice=notices.append)
+    ]
     assert found == [line.partition(",")[2] for line in POLISH.splitlines()]
     assert notices == []
 
@@ -139,7 +141,7 @@ def test_the_delimiter_is_found_out_and_said(tmp_path: Path, delimiter: str) -> 
             writer.writerow([number, "one, two; three | four", "x"])
     notices: list[str] = []
     documents = list(read_documents(path, notice=notices.append))
-    assert {one.text for one in documents} == {"one, two; three | four"}
+    assert {document.text for document in documents} == {"one, two; three | four"}
     assert len(notices) == (delimiter != ",")
 
 
@@ -157,7 +159,7 @@ def test_commas_are_never_mistaken_where_every_cell_is_quoted(
     writer.writerows(rows)
     path = tmp_path_factory.mktemp("csv") / "d.csv"
     path.write_bytes(written.getvalue().encode())
-    found = [(one.text, one.payload.get("note", "")) for one in read_documents(path)]
+    found = [(document.text, document.payload.get("note", "")) for document in read_documents(path)]
     assert found == rows
 
 
@@ -166,7 +168,7 @@ def test_without_a_header_columns_are_numbered(tmp_path: Path) -> None:
     path.write_text("sport,the match was won\nmoney,shares fell\n")
     layout = Layout(text_fields=("column2",), label_field="column1", has_header=False)
     documents = list(read_documents(path, layout=layout))
-    assert [(one.id, one.labels, one.text) for one in documents] == [
+    assert [(document.id, document.labels, document.text) for document in documents] == [
         ("d:1", ("sport",), "the match was won"),
         ("d:2", ("money",), "shares fell"),
     ]
@@ -176,10 +178,10 @@ def test_a_label_field_may_hold_several_labels(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("text,genre,label\none,a|b,c|d\ntwo,a,c\n")
     documents = list(read_documents(path, layout=Layout(label_field="genre")))
-    assert [one.labels for one in documents] == [("a", "b"), ("a",)]
-    assert [one.payload["genre"] for one in documents] == [["a", "b"], "a"]
+    assert [document.labels for document in documents] == [("a", "b"), ("a",)]
+    assert [document.payload["genre"] for document in documents] == [["a", "b"], "a"]
     # What is named label is one label, whatever is in it.
-    assert [one.labels for one in read_documents(path)] == [("c|d",), ("c",)]
+    assert [document.labels for document in read_documents(path)] == [("c|d",), ("c",)]
 
 
 def test_quotation_marks_that_quote_no_cells_are_part_of_a_tsv(tmp_path: Path) -> None:
@@ -187,8 +189,13 @@ def test_quotation_marks_that_quote_no_cells_are_part_of_a_tsv(tmp_path: Path) -
     path.write_text('text\tlabel\n"Yes" and no\ta\na 5" disk\tb\n"never closed\tc\n"x"\td\n')
     notices: list[str] = []
     documents = list(read_documents(path, notice=notices.append))
-    assert [one.text for one in documents] == ['"Yes" and no', 'a 5" disk', '"never closed', '"x"']
-    assert [one.labels for one in documents] == [("a",), ("b",), ("c",), ("d",)]
+    assert [document.text for document in documents] == [
+        '"Yes" and no',
+        'a 5" disk',
+        '"never closed',
+        '"x"',
+    ]
+    assert [document.labels for document in documents] == [("a",), ("b",), ("c",), ("d",)]
     assert f"{path}: its cells are not quoted; quotation marks are part of the texts" in notices
 
 
@@ -202,7 +209,7 @@ def test_the_cells_of_a_tsv_that_are_quoted_lose_their_quotes(
     writer.writerows((text, "x") for text in texts)
     path = tmp_path_factory.mktemp("tsv") / "d.tsv"
     path.write_bytes(written.getvalue().encode())
-    assert [one.text for one in read_documents(path)] == texts
+    assert [document.text for document in read_documents(path)] == texts
 
 
 @pytest.mark.parametrize("ends", [["\r"], ["\n", "\r\n", "\r"]])
@@ -358,7 +365,7 @@ def test_a_column_of_the_payload_holds_numbers_if_all_of_its_cells_do(
     given_cells = [cell for cell in cells if cell not in MISSING]
     numbers = bool(given_cells) and all(map(is_short_number, given_cells))
     types = FieldTypes()
-    found = [one.payload.get("size") for one in read_documents(path, field_types=types)]
+    found = [document.payload.get("size") for document in read_documents(path, field_types=types)]
     expected = [
         None if not cell or (numbers and cell in MISSING) else json.loads(cell) if numbers else cell
         for cell in cells
@@ -380,14 +387,14 @@ def test_a_table_is_read_by_the_types_that_are_known(
     path.write_text(f"id,text,a\n{rows}", encoding="utf-8")
     types, notices = FieldTypes(known), list[str]()
     documents = read_documents(path, field_types=types, notice=notices.append)
-    found = [one.payload.get("a") for one in documents]
+    found = [document.payload.get("a") for document in documents]
     kind = types.decided.get("a", "string")
     assert known.items() <= types.decided.items()
     missing = [cell for cell in cells if cell and cell in MISSING]
     numbers = [cell for cell in cells if is_short_number(cell)]
     others = [cell for cell in cells if cell and cell not in (*missing, *numbers)]
     assert [one for one in found if isinstance(one, str)] == [
-        one for one in cells if one in others or (one and kind == "string")
+        cell for cell in cells if cell in others or (cell and kind == "string")
     ]
     if kind == "number":
         assert [one for one in found if not isinstance(one, str | None)] == [
@@ -477,7 +484,7 @@ def test_titles_above_a_table_are_passed_over(tmp_path: Path, before: str, begin
 
 def test_a_header_with_one_name_stays(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("text,,\nfirst,1,2\nsecond,3,4\n")
-    assert [one.text for one in read_documents(tmp_path / "d.csv")] == ["first", "second"]
+    assert [document.text for document in read_documents(tmp_path / "d.csv")] == ["first", "second"]
 
 
 def test_a_table_is_read_twice_only_for_the_numbers_of_its_payload(tmp_path: Path) -> None:
@@ -510,7 +517,7 @@ def test_a_line_says_how_many_lines_an_open_quotation_mark_takes_in(
     path = tmp_path / "d.csv"
     path.write_text("\n".join(["id,text", *lines]) + "\n")
     bad: list[BadLine] = []
-    found = [one.id for one in read_documents(path, on_error="skip", report=bad.append)]
+    found = [document.id for document in read_documents(path, on_error="skip", report=bad.append)]
     assert [one.line for one in bad] == [30]
     assert len(found) + sum(one.n_lines for one in bad) == 100
     if takes_in is not None:

@@ -80,7 +80,7 @@ def test_every_query_selects_series_that_a_service_has(title: str, series: Serie
         for matcher in selector.matchers.matchers:
             if matcher.name in TARGET_LABELS:
                 continue
-            values = {one[matcher.name] for one in labels}
+            values = {label[matcher.name] for label in labels}
             # A service that has not failed has no series of other statuses.
             assert matcher.name == "status" or matcher.value in values
     for grouping in groupings:
@@ -106,8 +106,8 @@ def test_the_operator_and_compose_evaluate_the_same_rules() -> None:
     prometheus = yaml.safe_load((ROOT / "docker" / "prometheus.yml").read_text())
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     targets = {
-        one["target"]: compose["configs"][one["source"]]["file"]
-        for one in compose["services"]["prometheus"]["configs"]
+        config["target"]: compose["configs"][config["source"]]["file"]
+        for config in compose["services"]["prometheus"]["configs"]
     }
     assert [targets[path] for path in prometheus["rule_files"]] == ["docker/alerts.yml"]
     # The alert that a service is down names its job.

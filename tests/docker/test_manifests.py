@@ -176,7 +176,7 @@ def test_who_may_connect_on_kubernetes(
 ) -> None:
     kustomization = load(ROOT / "docker" / "kubernetes" / "kustomization.yaml")
     # It would add its labels to the selectors of the pods that may connect.
-    assert not any(one.get("includeSelectors") for one in kustomization["labels"])
+    assert not any(label.get("includeSelectors") for label in kustomization["labels"])
     policy = load(ROOT / "docker" / "kubernetes" / "networkpolicy.yaml")["spec"]
     (rule,) = policy["ingress"]
     assert [port["port"] for port in rule["ports"]] == [8000]
@@ -207,7 +207,7 @@ def test_prometheus_operator_finds_the_service_and_its_key() -> None:
     secrets = [one["valueFrom"]["secretKeyRef"] for one in container["env"] if "valueFrom" in one]
     assert endpoint["authorization"] == {
         "type": "Bearer",
-        "credentials": next(one for one in secrets if one["key"] == "read"),
+        "credentials": next(secret for secret in secrets if secret["key"] == "read"),
     }
 
 

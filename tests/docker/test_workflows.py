@@ -102,7 +102,7 @@ def test_actions_have_versions_or_lie_here_with_their_inputs(path: Path) -> None
             assert re.search(r"@(v\d+|release/v\d+)$", name), name
             continue
         action = yaml.safe_load((ROOT / name / "action.yml").read_text())
-        required = {key for key, one in action["inputs"].items() if one.get("required")}
+        required = {key for key, input_ in action["inputs"].items() if input_.get("required")}
         assert required <= step["with"].keys() <= action["inputs"].keys()
 
 
@@ -130,8 +130,10 @@ def test_a_release_has_wheels_for_every_system_and_all_images() -> None:
     assert len(runners) == len(identifiers)
     systems = {"ubuntu": "manylinux", "macos": "macosx", "windows": "win"}
     for system, name in systems.items():
-        built = [one for one in identifiers if one.startswith(f"cp311-{name}_")]
-        assert len(built) == len([one for one in runners if one.startswith(system)]) > 0
+        built = [
+            identifier for identifier in identifiers if identifier.startswith(f"cp311-{name}_")
+        ]
+        assert len(built) == len([runner for runner in runners if runner.startswith(system)]) > 0
     extras = project["project"]["optional-dependencies"].keys()
     images = {image["name"]: image for image in jobs["images"]["strategy"]["matrix"]["image"]}
     assert images.keys() >= {"hummingbit", "hummingbit-training", "hummingbit-training-gpu"}

@@ -67,7 +67,7 @@ def lines(count: int, seed: int, prefix: str) -> list[dict[str, str]]:
 
 
 def write(path: str, records: list[dict[str, str]]) -> None:
-    Path(path).write_text("".join(json.dumps(one) + "\n" for one in records))
+    Path(path).write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def commands(job: list[str]) -> list[list[str]]:
@@ -152,9 +152,9 @@ def test_the_job_gates_both_rankings_in_one_command(
 
     # An encoder that learned from wrong labels: the codes lose .03.
     rng = np.random.default_rng(0)
-    for one in documents:
+    for document in documents:
         if rng.random() < WRONG_LABELS:
-            one["label"] = f"topic-{rng.integers(6)}"
+            document["label"] = f"topic-{rng.integers(6)}"
     write("mislabelled.jsonl", documents)
     train("mislabelled.jsonl", "worse")
     capsys.readouterr()

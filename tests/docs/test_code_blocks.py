@@ -102,7 +102,7 @@ def _check_parsed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 def test_python_compiles_and_its_imports_are_there(block: Block) -> None:
     for node in ast.walk(ast.parse(block.text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hummingbit"):
-            check_names(str(node.module), [one.name for one in node.names])
+            check_names(str(node.module), [name.name for name in node.names])
 
 
 def check_names(module: str, names: list[str]) -> None:

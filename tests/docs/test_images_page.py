@@ -103,7 +103,8 @@ def test_the_page_finds_pictures_of_the_same_class(
     write_model(tmp_path / "model.onnx", channels, size)
     blocks = list(blocks_of("docs/images.md"))
     script, commands = (
-        next(one for one in blocks if word in one.text) for word in ("def vector", "train ssb")
+        next(block for block in blocks if word in block.text)
+        for word in ("def vector", "train ssb")
     )
     (tmp_path / "image_vectors.py").write_text(script.text)
     run(["image_vectors.py"])
@@ -111,7 +112,7 @@ def test_the_page_finds_pictures_of_the_same_class(
     assert main([*train, "--epochs", "15"]) == 0
     assert "vectors  " in capsys.readouterr().out
     assert main(build) == 0
-    search = next(words for one in blocks for words in commands_of(one) if "--vector" in words)
+    search = next(words for block in blocks for words in commands_of(block) if "--vector" in words)
     first = json.loads((tmp_path / "images.jsonl").read_text().splitlines()[0])["id"]
     place = search.index("--vector") + 1
     typed = shlex.split(search[place].removeprefix("$(").removesuffix(")"))

@@ -179,13 +179,13 @@ def test_a_long_text_has_the_terms_that_it_would_have_as_a_whole(text: str, size
 
 def test_no_normal_form_spans_the_places_where_a_text_is_cut() -> None:
     characters = [chr(code) for code in range(sys.maxunicode + 1)]
-    pairs = (unicodedata.decomposition(one).split() for one in characters)
+    pairs = (unicodedata.decomposition(character).split() for character in characters)
     composed = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}
     assert len(composed) > 60
-    for one in characters:
-        first = unicodedata.normalize("NFKD", one)[0]
+    for character in characters:
+        first = unicodedata.normalize("NFKD", character)[0]
         if first in composed or unicodedata.combining(first):
-            assert scripts.may_combine(one), hex(ord(one))
+            assert scripts.may_combine(character), hex(ord(character))
 
 
 @pytest.mark.parametrize(

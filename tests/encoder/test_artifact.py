@@ -134,7 +134,7 @@ def test_equal_encoders_have_equal_fingerprints_and_others_do_not(tmp_path: Path
         for i, seed in enumerate([0, 0, 1])
     ]
     assert prints[0] == prints[1] != prints[2]
-    assert all(len(one) == 64 for one in prints)
+    assert all(len(print_) == 64 for print_ in prints)
 
 
 def test_an_idf_is_kept(tmp_path: Path) -> None:

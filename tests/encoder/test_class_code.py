@@ -128,7 +128,7 @@ def test_fitted_signs_make_codewords_as_far_as_the_weights_do_but_for_a_single_c
             for word in codewords
         ]
         mean = sum(differences) / classes
-        return sum((one - mean) ** 2 for one in differences) / classes
+        return sum((difference - mean) ** 2 for difference in differences) / classes
 
     for row, fitted in enumerate(fit_signs(weights, covariance_of(codewords))):
         signs = [float(z) for z in fitted]

@@ -97,7 +97,7 @@ class Words:
         return any(word in text.split() for text in self._texts)
 
     def has_prefix(self, word: str) -> bool:
-        return any(one.startswith(word) for text in self._texts for one in text.split())
+        return any(part.startswith(word) for text in self._texts for part in text.split())
 
     def correct(self, word: str, others: Sequence[str]) -> str | None:  # noqa: ARG002
         return {"hookz": "hooks"}.get(word)
@@ -116,8 +116,8 @@ def test_a_word_that_only_documents_know_is_read_as_the_terms_beside_it() -> Non
     words = Words("the fish hooks line", "the hooks bait fish", "the coat", "the looks", "the line")
     rows, terms = features.transform_queries(["hooks", "hookz"], lambda: words)
     assert rows.toarray() == pytest.approx(np.array([[0, 1, 1, 0, 0, 1]] * 2) / 3)
-    assert [one.recognized_terms for one in terms] == [3, 3]
-    assert [one.corrected for one in terms] == [(), (("hookz", "hooks"),)]
+    assert [term.recognized_terms for term in terms] == [3, 3]
+    assert [term.corrected for term in terms] == [(), (("hookz", "hooks"),)]
     # Without the words of documents, all that is left is its spelling.
     assert features.transform_queries(["hooks"])[1][0].corrected == (("hooks", "looks"),)
 

@@ -155,7 +155,7 @@ def test_queries_of_known_words_have_the_features_of_documents(batch: list[str])
     plain = [" ".join(words) for words in known]
     rows, terms = features.transform_queries(plain)
     assert np.array_equal(rows.toarray(), features.transform(plain).toarray())
-    assert [one.recognized_terms for one in terms] == [len(set(words)) for words in known]
+    assert [term.recognized_terms for term in terms] == [len(set(words)) for words in known]
 
 
 ANALYZERS = ["words", "unicode", "unicode+english", "unicode+3-5grams", "unicode+german+2-3grams"]

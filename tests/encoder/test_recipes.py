@@ -93,8 +93,10 @@ def test_bad_settings_of_every_recipe_are_named(
 
 
 def test_every_setting_is_explained() -> None:
-    settings = [one for kind in RECIPES.values() for one in fields(kind) if one.name != "method"]
-    assert all(len(one.metadata["help"]) > 7 for one in settings)
+    settings = [
+        field for kind in RECIPES.values() for field in fields(kind) if field.name != "method"
+    ]
+    assert all(len(setting.metadata["help"]) > 7 for setting in settings)
 
 
 @pytest.mark.parametrize("method", [name for name in RECIPES if name != "distillation"])

@@ -84,7 +84,7 @@ def test_prompts_precede_queries_and_documents(model: TextModel) -> None:
     queries, terms = prompted.transform_queries(["apple jam", "", "§"])
     np.testing.assert_array_equal(queries[0], model.transform(["q: apple jam"])[0])
     # The tokens of the prompt are none of the query, and the unknown token says nothing.
-    assert [one.recognized_terms for one in terms] == [2, 0, 0]
+    assert [term.recognized_terms for term in terms] == [2, 0, 0]
 
 
 def test_a_text_is_read_to_its_limit_of_tokens(model: TextModel) -> None:
@@ -119,7 +119,7 @@ def test_it_is_written_loaded_and_installed_as_any_encoder(
     for one in (written, installed, pickle.loads(pickle.dumps(written))):  # noqa: S301 - ours
         np.testing.assert_array_equal(one.encode(texts), encoder.encode(texts))
         np.testing.assert_array_equal(one.query_weights(texts), encoder.query_weights(texts))
-    settings = {one.name for one in fields(TextModel)}
+    settings = {field.name for field in fields(TextModel)}
     assert isinstance(written.features, TextModel)
     assert all(getattr(written.features, name) == getattr(model, name) for name in settings)
 

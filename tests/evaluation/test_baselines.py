@@ -113,7 +113,7 @@ def test_expectation_of_the_classifier_baseline_is_the_share_of_the_class() -> N
 def test_several_tags_make_a_code_of_the_set() -> None:
     corners = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=np.float32)
     labels = [("all",), ("all", "up"), ("all", "right"), ("all", "up", "right")]
-    shown = Labelled(np.repeat(corners, 5, axis=0), [one for one in labels for _ in range(5)])
+    shown = Labelled(np.repeat(corners, 5, axis=0), [label for label in labels for _ in range(5)])
     found = logistic_baseline(shown, shown, Labelled(corners[1:3], [("up",), ("right",)]), ["P@10"])
     # Five documents have just the set that is predicted. The next ten are at distance 1: five have
     # one tag more, so the query's too; five have one tag less, so not the query's.
@@ -171,7 +171,9 @@ def snippets(split: str) -> Labelled:
         pytest.skip("needs the Snippets data set: set HUMMINGBIT_DATA to the folder that has it")
     with lzma.open(path, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
-    return Labelled([one["text"] for one in records], [(one["label"],) for one in records])
+    return Labelled(
+        [record["text"] for record in records], [(record["label"],) for record in records]
+    )
 
 
 def test_the_baselines_on_snippets() -> None:

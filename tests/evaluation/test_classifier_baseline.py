@@ -141,8 +141,8 @@ def test_only_vectors_of_several_labels_have_no_fair_classifier(
 def test_texts_of_several_labels_are_classified_by_each_of_them() -> None:
     """The classifier learns the second label of a text as well as the first."""
     documents = [
-        replace(one, labels=("all", *one.labels) if number % 2 else (*one.labels,))
-        for number, one in enumerate(topic_documents(200))
+        replace(document, labels=("all", *document.labels) if number % 2 else (*document.labels,))
+        for number, document in enumerate(topic_documents(200))
     ]
     data = gather(documents)
     features = fit_text_features([str(text) for text in data.inputs], 1000)
@@ -190,17 +190,22 @@ def test_training_says_whether_words_or_codes_are_ahead(
     """Each document has words that say nothing of its label, so a word index is behind."""
     rng = np.random.default_rng(0)
     documents = [
-        replace(one, text=f"{one.text} {' '.join(f'rare{n}' for n in rng.integers(0, 60, 12))}")
-        for one in topic_documents(300)
+        replace(
+            document,
+            text=f"{document.text} {' '.join(f'rare{n}' for n in rng.integers(0, 60, 12))}",
+        )
+        for document in topic_documents(300)
     ]
     data = gather(documents)
     recipe = ClassCodeRecipe(n_bits=16, content_share=0.25, content="itq", query_classifier="ridge")
     trained = train_class_codes(data, recipe, tmp_path / "e")
     print_trained(tmp_path / "e", trained)
     printed = capsys.readouterr().out
-    learned = trained.encoder.learned.contain([one.text or "" for one in documents])
+    learned = trained.encoder.learned.contain([document.text or "" for document in documents])
     held_out, others = (
-        gather([one for one, known in zip(documents, learned, strict=True) if known == kind])
+        gather(
+            [document for document, known in zip(documents, learned, strict=True) if known == kind]
+        )
         for kind in (False, True)
     )
     found = bm25(others.labelled(), held_out.labelled(), ["P@10"]).expected["P@10"]

@@ -136,7 +136,7 @@ def test_the_command_lists_the_documents_that_the_encoder_does_not_rank_as_its_t
     assert len(rows) == 40
     assert rows[0]["id"] == "d7"
     assert rows[:2] == result["worst"]
-    assert {one["label"] for one in result["classes"]} == {"even", "odd"}
+    assert {class_name["label"] for class_name in result["classes"]} == {"even", "odd"}
     assert result["level"] == pytest.approx(np.mean([row["level"] for row in rows]))
 
     assert main([*arguments, "--out", str(out)]) == 2

@@ -67,7 +67,7 @@ def test_by_hamming_the_figures_are_those_of_the_collection(collection: Collecti
 def test_by_other_rankings_they_are_those_of_searches(collection: CollectionBackend) -> None:
     names = ["asymmetric", "bm25"]
     found = evaluate_rankings(collection, QUERIES, names, METRICS)
-    labels = {one.id: one.payload["label"] for one in collection.all_documents()}
+    labels = {document.id: document.payload["label"] for document in collection.all_documents()}
     for name in names:
         for place, query in enumerate(QUERIES):
             (hits,) = collection.search([Query(text=query.text)], 10, ranking=name).hits
@@ -203,7 +203,7 @@ def test_by_words_the_query_itself_can_be_left_out(collection: CollectionBackend
     how = RelevanceSettings(exclude_self=True)
     for name in ("bm25", "hybrid", "asymmetric"):
         found = evaluate_rankings(collection, queries, [name], ["P@10", "Recall@10"], how)[name]
-        labels = {one.id: one.payload["label"] for one in collection.all_documents()}
+        labels = {document.id: document.payload["label"] for document in collection.all_documents()}
         for place, query in enumerate(queries):
             (hits,) = collection.search([Query(text=query.text)], 11, ranking=name).hits
             others = [hit.id for hit in hits if hit.id != query.id][:10]
@@ -218,7 +218,7 @@ def test_what_a_search_does_not_find_is_in_no_list(collection: CollectionBackend
     query = Document(id="q", text=min(words), payload={"label": TEXTS[0].split()[-1]})
     found = evaluate_rankings(collection, [query], ["bm25"], ["P@100", "mAP-trec"])["bm25"]
     (hits,) = collection.search([Query(text=query.text)], 100, ranking="bm25").hits
-    labels = {one.id: one.payload["label"] for one in collection.all_documents()}
+    labels = {document.id: document.payload["label"] for document in collection.all_documents()}
     right = sum(labels[hit.id] == query.payload["label"] for hit in hits)
     assert len(hits) < 100
     for values in (found.per_query, found.expected_per_query, found.best_per_query):
@@ -231,7 +231,7 @@ def test_the_command_compares_rankings(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "queries.jsonl"
-    lines = [{"id": one.id, "text": one.text, **one.payload} for one in QUERIES]
+    lines = [{"id": query.id, "text": query.text, **query.payload} for query in QUERIES]
     source.write_text("\n".join(map(json.dumps, lines)))
     command = ["evaluate", "c", "--queries", str(source), "--data-dir", str(folder)]
     command += ["--metrics", "P@10", "--rankings", "hamming", "asymmetric", "bm25"]
@@ -285,7 +285,7 @@ def test_a_rescored_ranking_is_judged_by_its_searches(vector_data: Path, ranking
         assert list(found) == [name, "hamming"]
         asked = [Query(query.text, query.vector) for query in queries]
         result = collection.search(asked, 5, ranking=ranking, rescore=Rescore("vectors", 3))
-        labels = {one.id: one.payload["label"] for one in collection.all_documents()}
+        labels = {document.id: document.payload["label"] for document in collection.all_documents()}
         precision = [
             sum(labels[hit.id] == query.payload["label"] for hit in hits[:3]) / 3
             for query, hits in zip(queries, result.hits, strict=True)
@@ -298,8 +298,8 @@ def test_the_command_judges_rescored_rankings_here_and_at_a_service(
 ) -> None:
     source = tmp_path / "queries.jsonl"
     lines = [
-        {"id": one.id, "text": one.text, "vector": VECTORS[80 + at].tolist(), **one.payload}
-        for at, one in enumerate(vector_queries())
+        {"id": query.id, "text": query.text, "vector": VECTORS[80 + at].tolist(), **query.payload}
+        for at, query in enumerate(vector_queries())
     ]
     source.write_text("\n".join(map(json.dumps, lines)))
     command = ["evaluate", "v", "--queries", str(source), "--metrics", "P@5", "--json"]

@@ -356,7 +356,7 @@ def test_documents_without_a_label_are_said_to_count_as_not_relevant(tmp_path: P
     codes, labels = clustered_codes(rng, 60, 16), random_labels(rng, 60)
     documents = labelled_documents(codes, labels, "d")
     collection = code_collection(tmp_path)
-    collection.upsert([replace(one, labels=(), payload={}) for one in documents[:25]])
+    collection.upsert([replace(document, labels=(), payload={}) for document in documents[:25]])
     collection.upsert(documents[25:])
     (note,) = evaluate_collection(collection, documents[30:40], ["P@10"]).notes
     assert note.startswith(

@@ -141,8 +141,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, documents in (("learned", LEARNED[:30]), ("mixed", [*LEARNED[:30], *OTHERS])):
         lines = [
             # Other ids and other white space do not make a text another one.
-            {"id": f"q-{one.id}", "text": f" {one.text}\n", "label": one.labels[0]}
-            for one in documents
+            {"id": f"q-{document.id}", "text": f" {document.text}\n", "label": document.labels[0]}
+            for document in documents
         ]
         (path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     return path
@@ -153,7 +153,10 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 
 def documents(path: Path) -> list[Document]:
-    return [Document(one["id"], one["text"], labels=(one["label"],)) for one in records(path)]
+    return [
+        Document(record["id"], record["text"], labels=(record["label"],))
+        for record in records(path)
+    ]
 
 
 def test_a_map_tells_which_documents_the_encoder_learned_from(folder: Path) -> None:
@@ -235,8 +238,8 @@ def test_the_service_says_it_and_its_gate_refuses(folder: Path) -> None:
     with running_service(folder) as client:
         queries = [
             # Queries of a request need no ids.
-            {"text": one["text"], "label": one["label"]}
-            for one in records(folder / "learned.jsonl")
+            {"text": record["text"], "label": record["label"]}
+            for record in records(folder / "learned.jsonl")
         ]
         address = "/v1/collections/c/evaluate"
         figures = client.post(address, json={"queries": queries}).json()
@@ -278,7 +281,9 @@ def test_a_report_of_training_data_passes_no_gate(folder: Path) -> None:
 
 
 def leaves(parser: argparse.ArgumentParser, path: str = "") -> Iterator[str]:
-    commands = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    commands = [
+        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+    ]
     for name, command in commands[0].choices.items() if commands else ():
         yield from leaves(command, f"{path} {name}")
     if not commands:
@@ -389,7 +394,7 @@ def test_comparisons_leave_out_what_any_encoder_learned_from(
     command = ["evaluate", "compare", *names.split(), "--data-dir", "."]
     assert main([*command, "--queries", "some.jsonl", "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
-    assert {one["queries"] for one in compared["systems"].values()} == {len(OTHERS)}
+    assert {system["queries"] for system in compared["systems"].values()} == {len(OTHERS)}
     assert main([*command, "--queries", "some.jsonl"]) == 0
     assert "left out" in capsys.readouterr().out.splitlines()[0]
     Path("some.jsonl").write_text("\n".join(map(json.dumps, lines[:20])))
@@ -486,7 +491,7 @@ def test_the_coherence_with_a_teacher_says_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(folder)
-    ids = [one["id"] for one in records(Path("learned.jsonl"))]
+    ids = [record["id"] for record in records(Path("learned.jsonl"))]
     vectors = np.random.default_rng(0).normal(size=(len(ids), 8)).astype(np.float32)
     np.savez(tmp_path / "teacher.npz", ids=np.array(ids), vectors=vectors)
     command = ["coherence", "encoders/e", "--data", "learned.jsonl"]
@@ -572,8 +577,8 @@ def test_a_baseline_of_training_data_is_told_and_gates_no_drop(folder: Path) -> 
 def test_two_evaluations_are_compared_with_the_warning(folder: Path) -> None:
     with running_service(folder) as client:
         queries = [
-            {"id": one["id"], "text": one["text"], "label": one["label"]}
-            for one in records(folder / "learned.jsonl")
+            {"id": record["id"], "text": record["text"], "label": record["label"]}
+            for record in records(folder / "learned.jsonl")
         ]
         address, headers = "/v1/collections/c/evaluate", {"prefer": "respond-async"}
         id_ = client.post(address, json={"queries": queries}, headers=headers).json()["id"]

@@ -44,8 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         collection = data.create_collection("c", encoder="e")
         collection.upsert(
             [
-                one if at < LABELLED else Document(one.id, one.text)
-                for at, one in enumerate(DOCUMENTS)
+                document if at < LABELLED else Document(document.id, document.text)
+                for at, document in enumerate(DOCUMENTS)
             ]
         )
         collection.set_ranking("hybrid")
@@ -118,7 +118,9 @@ def test_every_format_for_people_shows_the_curve(folder: Path) -> None:
     with DataFolder(folder, writable=False) as data:
         job = run_job(data.collection("c"), documents_of(folder), ["MRR"], codes_weights=[0.25, 3])
         without = run_job(data.collection("c"), documents_of(folder), ["MRR"])
-    values = {one.codes_weight: one.metrics["MRR"] for one in job.report.codes_weights or ()}
+    values = {
+        weight.codes_weight: weight.metrics["MRR"] for weight in job.report.codes_weights or ()
+    }
     page = FORMATS["html"].write(job, None) or ""
     _, _, section = page.partition('<section id="codes-weights">')
     section = section.partition("</section>")[0]
@@ -133,7 +135,7 @@ def test_every_format_for_people_shows_the_curve(folder: Path) -> None:
 def test_rest_returns_the_curve(folder: Path, service: httpx.Client) -> None:
     body: dict[str, Any] = {"queries": queries_of(folder), "codes_weights": [0, 1]}
     found = service.post("/v1/collections/c/evaluate", json=body).json()
-    assert [one["codes_weight"] for one in found["codes_weights"]] == [0, 1]
+    assert [weight["codes_weight"] for weight in found["codes_weights"]] == [0, 1]
     assert found["unlabelled"] == len(DOCUMENTS) - LABELLED
     body["codes_weights"] = [-1]
     refused = service.post("/v1/collections/c/evaluate", json=body)
@@ -148,7 +150,7 @@ def test_the_weight_is_fitted_here_and_at_a_service(
         assert main(["index", "rank", "c", "--fit", *where, "--json"]) == 0
         fitted = json.loads(capsys.readouterr().out)
         with DataFolder(folder, writable=False) as data:
-            texts = [one.text or "" for one in data.collection("c").all_documents()]
+            texts = [document.text or "" for document in data.collection("c").all_documents()]
             encoder = data.encoders.load("e")
             items = known_items(encoder, texts, 0, held_out=np.arange(len(texts)))
         assert items is not None
@@ -240,14 +242,14 @@ def vectors_of(texts: list[str], wrong: int) -> dict[str, Any]:
     codes = text_encoder().encode(texts)
     vectors = np.unpackbits(codes, axis=1).astype(np.float32) * 2 - 1
     vectors[wrong] = np.random.default_rng(0).normal(size=vectors.shape[1])
-    return {"ids": np.array([one.id for one in DOCUMENTS]), "vectors": vectors}
+    return {"ids": np.array([document.id for document in DOCUMENTS]), "vectors": vectors}
 
 
 def test_a_report_says_where_codes_do_not_rank_as_a_teacher(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     teacher = tmp_path / "t.npz"
-    np.savez(teacher, **vectors_of([one.text or "" for one in DOCUMENTS], wrong=7))
+    np.savez(teacher, **vectors_of([document.text or "" for document in DOCUMENTS], wrong=7))
     command = ["evaluate", "c", "--data-dir", str(folder), "--teacher", str(teacher)]
     command += ["--queries", str(folder / "queries.jsonl"), "--qrels", str(folder / "qrels.txt")]
     assert main([*command, "--json"]) == 0

@@ -24,7 +24,7 @@ def test_records_are_written_as_a_json_list(tmp_path: Path) -> None:
 
 def test_groups_keep_their_order() -> None:
     groups = group(RECORDS, "method")
-    assert {key: [one["seed"] for one in runs] for key, runs in groups.items()} == {
+    assert {key: [run["seed"] for run in runs] for key, runs in groups.items()} == {
         ("a",): [0, 1],
         ("b",): [0],
     }

@@ -23,8 +23,8 @@ def test_elsewhere_the_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_p
         "pip",
         "install",
         *sorted(
-            one.partition(";")[0]
-            for one in requires("hummingbit") or []
-            if one.endswith(('extra == "train"', 'extra == "parquet"'))
+            requirement.partition(";")[0]
+            for requirement in requires("hummingbit") or []
+            if requirement.endswith(('extra == "train"', 'extra == "parquet"'))
         ),
     ]

@@ -129,13 +129,13 @@ def test_only_what_nobody_uses_is_deleted(tmp_path: Path, monkeypatch: pytest.Mo
             assert second.is_dir()
             assert not (tmp_path / "reader-killed").exists()
     left = {"reader-file", "elsewhere", "reader-link"}
-    assert {one.name for one in tmp_path.iterdir()} == left
+    assert {path.name for path in tmp_path.iterdir()} == left
     # An earlier version did not name whose place this had lost, so nothing is deleted.
     for part in ("replaced", "written"):
         (tmp_path / ".writing-abcd1234" / part).mkdir(parents=True)
     (tmp_path / ".writing-efgh5678" / "written").mkdir(parents=True)
     remove_leftovers(tmp_path)
-    assert {one.name for one in tmp_path.iterdir()} == left | {".writing-abcd1234"}
+    assert {path.name for path in tmp_path.iterdir()} == left | {".writing-abcd1234"}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes in folders")
@@ -153,7 +153,7 @@ def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> No
             os.close(descriptor)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert (tmp_path / "link").is_symlink()
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "pipe"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")

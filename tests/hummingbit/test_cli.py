@@ -90,9 +90,11 @@ def test_without_labels_the_command_that_measures_codes_is_named(
 ) -> None:
     corpus = tmp_path / "train.jsonl"
     with corpus.open("w") as lines:
-        for one in documents(100):
-            vector = None if one.vector is None else one.vector.tolist()
-            print(json.dumps({"id": one.id, "text": one.text, "vector": vector}), file=lines)
+        for document in documents(100):
+            vector = None if document.vector is None else document.vector.tolist()
+            print(
+                json.dumps({"id": document.id, "text": document.text, "vector": vector}), file=lines
+            )
     train = ["train", "lsh", "--data", corpus, "--bits", "8", "--out", tmp_path / "e"]
     assert hummingbit(*train) == 0
     said = capsys.readouterr().out
@@ -143,7 +145,7 @@ def test_without_a_method_the_labels_decide(
     corpus = write_lines(tmp_path / "train.jsonl", topic_documents(100))
     if not labels:
         lines = [json.loads(line) for line in corpus.read_text().splitlines()]
-        bare = [json.dumps({"id": one["id"], "text": one["text"]}) for one in lines]
+        bare = [json.dumps({"id": line["id"], "text": line["text"]}) for line in lines]
         corpus.write_text("\n".join(bare) + "\n")
     short = ["--epochs", "2", "--hidden", "8", "--bits", "16", "--min-steps", "1"]
     assert hummingbit("train", "--data", corpus, "--out", tmp_path / "e", *short) == 0
@@ -387,7 +389,7 @@ def test_a_place_that_cannot_take_an_encoder_is_refused_before_any_work(
 def test_a_csv_of_questions_trains_and_is_found_under_a_name_with_a_dot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [f'"{one.text}",{one.labels[0]}' for one in topic_documents(120)]
+    rows = [f'"{document.text}",{document.labels[0]}' for document in topic_documents(120)]
     corpus = tmp_path / "bank.csv"
     corpus.write_text("\n".join(["question,category", *rows]))
     fields = ["--text-field", "question", "--label-field", "category"]

@@ -269,7 +269,7 @@ def test_evaluation_is_that_of_the_command_line(collection: Collection) -> None:
     collection.add(TEXTS, ids=IDS, labels=LABELS)
     report = collection.evaluate(["cat", "bond"], ["pets", "money"], metrics=["P@1", "mAP@100"])
     assert report.queries == 2
-    assert {one.name: one.expected for one in report.metrics}["P@1"] == 1
+    assert {metric.name: metric.expected for metric in report.metrics}["P@1"] == 1
     judged = collection.evaluate(["cat"], ids=["q"], qrels={"q": {"a": 1}}, metrics=["MRR"])
     assert 0 < judged.metrics[0].expected <= 1
 

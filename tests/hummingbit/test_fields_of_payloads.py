@@ -61,7 +61,11 @@ def test_values_are_counted_grouped_and_sorted(shop: Collection | ServedCollecti
     shops, prices = shop.facets(["shop", {"field": "price", "interval": 10}])
     assert shops.buckets == [{"value": "north", "count": 2}, {"value": "south", "count": 2}]
     assert (shops.documents, shops.missing) == (4, 1)
-    assert [(one["from"], one["count"]) for one in prices.buckets] == [(0, 2), (10, 2), (20, 1)]
+    assert [(bucket["from"], bucket["count"]) for bucket in prices.buckets] == [
+        (0, 2),
+        (10, 2),
+        (20, 1),
+    ]
     found = shop.search("the moon", limit=2, group_by="shop", group_size=1)
     assert [(group.id, len(group.hits)) for group in found.groups] == [("north", 1), ("south", 1)]
     assert found.groups[0].hits[0].id == "a"

@@ -94,8 +94,11 @@ def test_a_score_encodes_queries_as_queries() -> None:
     encoder, texts = class_encoder(), random_texts(60)
     labels = [text.split()[0] for text in texts]
     hasher.encoder_ = encoder
-    hasher._shown_codes, hasher._shown_labels = encoder.encode(texts), [(one,) for one in labels]
-    rows = Labelled(texts, [(one,) for one in labels])
+    hasher._shown_codes, hasher._shown_labels = (
+        encoder.encode(texts),
+        [(label,) for label in labels],
+    )
+    rows = Labelled(texts, [(label,) for label in labels])
     expected = evaluate_encoder(encoder, rows, rows, ["mAP@100"]).expected["mAP@100"]
     assert hasher.score(texts, labels) == expected
     queries = encoder.encode_uncorrected_queries(texts)

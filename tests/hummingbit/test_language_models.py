@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def texts(count: int = 80) -> list[str]:
     rng = np.random.default_rng(0)
     words = [rng.choice(WORDS, 8).tolist() for _ in range(count)]
-    return [f"{' '.join(one[:4])}. {' '.join(one[4:])}." for one in words]
+    return [f"{' '.join(word[:4])}. {' '.join(word[4:])}." for word in words]
 
 
 def write_documents(path: Path, documents: list[str]) -> None:

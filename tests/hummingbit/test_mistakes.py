@@ -151,13 +151,13 @@ def test_a_mistake_is_said_in_one_sentence(
     command: str,
 ) -> None:
     monkeypatch.chdir(place)
-    before = sorted(one.relative_to(place) for one in place.glob("[c-e]*/*"))
+    before = sorted(path.relative_to(place) for path in place.glob("[c-e]*/*"))
     assert main(command.split()) == 2
     said = capsys.readouterr().err.splitlines()
     assert said[-1].startswith("hummingbit: ")
     assert MISTAKES[command] in said[-1]
     assert not [line for line in said if "Traceback" in line]
-    assert sorted(one.relative_to(place) for one in place.glob("[c-e]*/*")) == before
+    assert sorted(path.relative_to(place) for path in place.glob("[c-e]*/*")) == before
 
 
 @pytest.mark.parametrize("command", MISSPELT)
@@ -208,7 +208,7 @@ def test_space_is_checked_before_any_work(
     with small_disk(tmp_path, 1) as disk:
         fill(disk / "ballast", leave=500_000)
         assert main(command.split()) == 2
-        assert [one.name for one in disk.iterdir()] == ["ballast"]
+        assert [path.name for path in disk.iterdir()] == ["ballast"]
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"{tmp_path / 'disk'}: 0.5 MB are free, and at least 1.0 MB are needed" in said
 

@@ -34,8 +34,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("without") / "data"
     corpus = folder.parent / "corpus.jsonl"
     lines = [
-        json.dumps({"id": one.id, "text": one.text, "label": one.labels[0]})
-        for one in topic_documents(60)
+        json.dumps({"id": document.id, "text": document.text, "label": document.labels[0]})
+        for document in topic_documents(60)
     ]
     corpus.write_text("\n".join(lines))
     out = folder / "encoders" / "small"

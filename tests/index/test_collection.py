@@ -195,9 +195,9 @@ def test_texts_are_encoded(tmp_path: Path) -> None:
 def test_vectors_are_encoded(tmp_path: Path) -> None:
     vectors = np.random.default_rng(1).normal(size=(20, 6)).astype(np.float32)
     with closing(with_encoder(tmp_path, vector_encoder())) as collection:
-        collection.upsert([Document(id=f"d{i}", vector=one) for i, one in enumerate(vectors)])
+        collection.upsert([Document(id=f"d{i}", vector=vector) for i, vector in enumerate(vectors)])
         codes = vector_encoder().encode(vectors)
-        found = collection.encode_queries([Query(vector=one) for one in vectors]).codes
+        found = collection.encode_queries([Query(vector=vector) for vector in vectors]).codes
         assert np.array_equal(found, codes)
         with pytest.raises(InputError, match="vector: has 2 numbers; it must have 6"):
             collection.search([Query(vector=vectors[0, :2])], 1)

@@ -95,7 +95,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         collection: CollectionBackend = milvus_folder.create_collection(
             f"conforming-{n_bits}", n_bits=n_bits
         )
-        collection.delete([one.id for one in collection.all_documents()])
+        collection.delete([document.id for document in collection.all_documents()])
         return collection
 
     yield make_on_milvus
@@ -105,7 +105,7 @@ def ask(
     collection: CollectionBackend, oracle: Oracle, queries: Codes, k: int, radius: int | None
 ) -> int:
     """Fail unless a batch finds what the oracle finds; return how many queries were asked."""
-    result = collection.search([Query(code=code_to_hex(one)) for one in queries], k, radius)
+    result = collection.search([Query(code=code_to_hex(query)) for query in queries], k, radius)
     found = [[(hit.id, hit.distance) for hit in hits] for hits in result.hits]
     assert found == oracle.search(queries, k, radius)
     assert all(
@@ -237,15 +237,15 @@ def test_labels_and_contents_come_by_row(make: Make) -> None:
     assert coded.codes.tolist() == codes.tolist()
     assert coded.payloads == [{}, {}, {"labels": ["red", "blue"]}]
     assert coded.given_labels == [(), (), ()]
-    assert [one.id for one in collection.all_documents()] == ["z", "a", "y"]
+    assert [document.id for document in collection.all_documents()] == ["z", "a", "y"]
     contents = collection.all_documents()
     assert [one.id for one in collection.documents_after(0, 2)] == ["z", "a"]
     assert [one.id for one in collection.documents_after(contents[0].row, 9)] == ["a", "y"]
     assert collection.documents_after(contents[2].row, 9) == []
     first = collection.scroll(2)
-    assert [one.id for one in first.documents] == ["z", "a"]
+    assert [document.id for document in first.documents] == ["z", "a"]
     rest = collection.scroll(2, first.next_cursor)
-    assert ([one.id for one in rest.documents], rest.next_cursor) == (["y"], None)
+    assert ([document.id for document in rest.documents], rest.next_cursor) == (["y"], None)
 
 
 def test_bad_input_changes_nothing(make: Make) -> None:

@@ -91,8 +91,12 @@ def documents(count: int = 30, seed: int = 1) -> list[Document]:
 def held(collection: CollectionBackend) -> dict[str, Any]:
     assert collection.verify().problems == []
     return {
-        one.id: (one.code, one.text, None if one.vector is None else one.vector.tobytes())
-        for one in collection.all_documents()
+        document.id: (
+            document.code,
+            document.text,
+            None if document.vector is None else document.vector.tobytes(),
+        )
+        for document in collection.all_documents()
     }
 
 
@@ -100,13 +104,13 @@ def expected(form: str, collection: CollectionBackend) -> dict[str, Any]:
     """Return what must be held of :func:`documents`, in `form`."""
     assert collection.encoder is not None
     kept = {}
-    for one in documents():
-        assert one.vector is not None
-        stored = pack_vector(one.vector, form)
+    for document in documents():
+        assert document.vector is not None
+        stored = pack_vector(document.vector, form)
         vector = None if stored is None else unpack_vector(stored, form).tobytes()
-        kept[one.id] = (
-            collection.encoder.encode(one.vector[None])[0].tobytes().hex(),
-            one.text,
+        kept[document.id] = (
+            collection.encoder.encode(document.vector[None])[0].tobytes().hex(),
+            document.text,
             vector,
         )
     return kept
@@ -156,13 +160,19 @@ def test_a_reindexing_encodes_what_was_kept(folder: Path, form: str) -> None:
 def test_only_documents_with_a_text_can_be_reindexed_by_an_encoder_of_texts(folder: Path) -> None:
     with DataFolder(folder, writable=True) as data:
         source = data.create_collection("v", encoder="numbers", keep_vectors=INT8)
-        source.upsert([one for one in documents() if one.text is not None])
+        source.upsert([document for document in documents() if document.text is not None])
         assert form_for(data, "words", source) == FLOAT32
         target = data.create_collection("w", encoder="words")
         copy_following(source, target, 0)
-        stored = {one.id: (one.text, one.vector) for one in target.all_documents()}
-        assert stored == {one.id: (one.text, None) for one in documents() if one.text is not None}
-        source.upsert([one for one in documents() if one.text is None])
+        stored = {
+            document.id: (document.text, document.vector) for document in target.all_documents()
+        }
+        assert stored == {
+            document.id: (document.text, None)
+            for document in documents()
+            if document.text is not None
+        }
+        source.upsert([document for document in documents() if document.text is None])
         with pytest.raises(InputError, match="vector: cannot be encoded"):
             copy_following(source, target, 0)
 

@@ -24,7 +24,7 @@ def test_a_collection_on_milvus_against_its_model(milvus_uri: str, tmp_path: Pat
             self.folder = MilvusFolder(tmp_path, milvus_uri, writable=True)
             # To make one takes Milvus seconds.
             collection = self.folder.create_collection(NAME, n_bits=16)
-            collection.delete([one.id for one in collection.all_documents()])
+            collection.delete([document.id for document in collection.all_documents()])
             return collection
 
         def end(self) -> None:

@@ -178,7 +178,7 @@ print("end", flush=True)
         left.append({path.name: path.read_bytes().count(b"x") for path in target.iterdir()})
     names = [set(one) for one in left]
     assert all(one.get("synced", one.get("renamed")) == 5000 for one in left)
-    assert all(("synced" in one) != ("renamed" in one) for one in names)
+    assert all(("synced" in name) != ("renamed" in name) for name in names)
     assert {"unsynced", "synced"} in names
     assert {"unsynced", "unnamed", "renamed"} in names
     assert {0, 5000} < {one["unsynced"] for one in left}

@@ -252,7 +252,7 @@ def test_reindexing_gives_it_an_encoder(tmp_path: Path) -> None:
 
 def test_a_service_has_it(tmp_path: Path) -> None:
     install(tmp_path)
-    documents = [{"id": one.id, "text": one.text} for one in DOCUMENTS]
+    documents = [{"id": document.id, "text": document.text} for document in DOCUMENTS]
     with running_service(tmp_path) as client:
         made = client.put("/v1/collections/plain", json={"encoder": None})
         assert made.status_code == 201, made.text
@@ -306,7 +306,9 @@ def test_a_service_has_it(tmp_path: Path) -> None:
 def test_the_command_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "notes.jsonl"
     source.write_text(
-        "".join(json.dumps({"id": one.id, "text": one.text}) + "\n" for one in DOCUMENTS)
+        "".join(
+            json.dumps({"id": document.id, "text": document.text}) + "\n" for document in DOCUMENTS
+        )
     )
     data = ["--data-dir", str(tmp_path / "data")]
     assert main(["index", "build", "notes", str(source), "--no-encoder", *data]) == 0

@@ -203,7 +203,7 @@ def found_in_memory(memory: InMemoryDocumentStore, filters: Filters) -> tuple[li
     If one does, the filters are asked about each document alone, and match none that does.
     """
     try:
-        return sorted(one.id for one in memory.filter_documents(filters)), True
+        return sorted(document.id for document in memory.filter_documents(filters)), True
     except Exception:  # noqa: BLE001 - it raises whatever a comparison raises
         found = []
         for document in memory.filter_documents():
@@ -224,7 +224,7 @@ def test_filters_hold_for_what_the_store_in_memory_finds(
     for filters in many:
         expected, compares = found_in_memory(memory, filters)
         try:
-            found = sorted(one.id for one in lasting.filter_documents(filters))
+            found = sorted(document.id for document in lasting.filter_documents(filters))
         except FilterError:
             assert not compares, filters
         else:
@@ -247,7 +247,7 @@ def test_every_value_is_compared_with_every_other_as_in_memory(
         filters = {"field": "meta.a", "operator": name, "value": values}
         expected, compares = found_in_memory(memory, filters)
         try:
-            found = sorted(one.id for one in lasting.filter_documents(filters))
+            found = sorted(document.id for document in lasting.filter_documents(filters))
         except FilterError:
             assert not compares, filters
         else:
@@ -261,13 +261,13 @@ def test_what_is_deleted_is_what_the_store_in_memory_deletes(
 ) -> None:
     memory = in_both(lasting, documents)
     expected, compares = found_in_memory(memory, filters)
-    left = {one.id for one in documents} - set(expected)
+    left = {document.id for document in documents} - set(expected)
     try:
         assert lasting.delete_by_filter(filters) == len(expected)
     except FilterError:
         assert not compares
-        left = {one.id for one in documents}
-    assert {one.id for one in lasting.filter_documents()} == left
+        left = {document.id for document in documents}
+    assert {document.id for document in lasting.filter_documents()} == left
 
 
 @settings(max_examples=100)
@@ -278,7 +278,7 @@ def test_a_search_finds_the_best_of_what_matches(
     memory = in_both(lasting, documents)
     expected, compares = found_in_memory(memory, filters)
     everything = [one.id for one in lasting.search("a cat", top_k=9, ranking="hamming")]
-    assert sorted(everything) == sorted(one.id for one in documents)
+    assert sorted(everything) == sorted(document.id for document in documents)
     if compares:
         found = lasting.search("a cat", top_k=top_k, filters=filters, ranking="hamming")
         assert [one.id for one in found] == [id_ for id_ in everything if id_ in expected][:top_k]
@@ -332,7 +332,9 @@ def test_filters_may_be_larger_than_a_condition_of_a_collection(
         some = {"field": name, "operator": "in", "value": values}
         each = [{"field": name, "operator": "==", "value": value} for value in values[:300]]
         for filters in (some, {"operator": "OR", "conditions": each}):
-            assert {one.meta["n"] for one in store.filter_documents(filters)} == {*range(10, 20)}
+            assert {document.meta["n"] for document in store.filter_documents(filters)} == {
+                *range(10, 20)
+            }
         either = {"operator": "OR", "conditions": [each[0], some]}
         both = {"operator": "AND", "conditions": [either] * 300}
         assert len(store.filter_documents(both)) == 10
@@ -365,9 +367,9 @@ def test_a_script_reads_documents_that_others_wrote(
     store: HummingbitDocumentStore = request.getfixturevalue(fixture)
     store.collection.add(TEXTS, ids=["a", "b", "c", "d"], payloads=[{"n": n} for n in range(4)])
 
-    assert [one.content for one in store.filter_documents()] == TEXTS
+    assert [document.content for document in store.filter_documents()] == TEXTS
     only = {"field": "meta.n", "operator": ">=", "value": 2}
-    assert [one.id for one in store.filter_documents(only)] == ["c", "d"]
+    assert [document.id for document in store.filter_documents(only)] == ["c", "d"]
     (first,) = HummingbitRetriever(store).run("bonds", top_k=1, filters=only)["documents"]
     assert first.content in TEXTS[2:]
     assert first.meta["n"] >= 2

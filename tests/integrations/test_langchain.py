@@ -36,7 +36,7 @@ from hummingbit.served import exists
 from hummingbit.service.http.keys import create_key
 
 WORDS = ["foo", "bar", "baz", "new", "hello", "world"]
-TEXTS = [f"{one} {other}" for one in WORDS for other in WORDS]
+TEXTS = [f"{word} {other}" for word in WORDS for other in WORDS]
 
 
 @pytest.fixture(scope="module")
@@ -312,9 +312,15 @@ def holds(condition: dict[str, Any], metadata: dict[str, Any]) -> bool:
     elements: list[Any] = value if isinstance(value, list) else [value]
     wanted = [condition["eq"]] if "eq" in condition else condition.get("in", [])
     if wanted:
-        return any(kind(one) == kind(each) and one == each for one in elements for each in wanted)
+        return any(
+            kind(element) == kind(each) and element == each
+            for element in elements
+            for each in wanted
+        )
     ((name, bound),) = ((name, condition[name]) for name in BOUNDS if name in condition)
-    return any(kind(one) == kind(bound) and BOUNDS[name](one, bound) for one in elements)
+    return any(
+        kind(element) == kind(bound) and BOUNDS[name](element, bound) for element in elements
+    )
 
 
 def kind(value: object) -> object:

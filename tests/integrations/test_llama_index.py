@@ -272,7 +272,9 @@ FILTER = st.builds(
     value=st.one_of(
         st.none(),
         st.sampled_from(SCALARS),
-        st.lists(st.sampled_from([one for one in SCALARS if isinstance(one, str)]), max_size=3),
+        st.lists(
+            st.sampled_from([scalar for scalar in SCALARS if isinstance(scalar, str)]), max_size=3
+        ),
         st.lists(st.sampled_from([0, 1, 2]), max_size=3),
     ),
 )
@@ -445,7 +447,7 @@ def test_a_script_reads_documents_that_others_wrote(texts: HummingbitVectorStore
     assert answer.nodes is not None
     assert answer.nodes[0].node_id in ("a", "b")
     assert answer.nodes[0].get_content() in TEXTS[:2]
-    assert [one.node_id for one in texts.get_nodes(filters=one("n", 2))] == ["c"]
+    assert [node.node_id for node in texts.get_nodes(filters=one("n", 2))] == ["c"]
     assert [node.metadata for node in texts.get_nodes(["d"])] == [{"n": 3}]
     default = VectorStoreQuery(query_str="dogs and cats", similarity_top_k=4)
     ranked = texts.client.search("dogs and cats", limit=4)

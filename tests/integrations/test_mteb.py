@@ -47,7 +47,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_lines(path: Path, records: Iterable[object]) -> None:
-    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
 def ndcg(model: object, files: Path) -> float:
@@ -64,7 +64,9 @@ def expected_ndcg(encoder: Path, files: Path, ranking: str, tmp_path: Path) -> f
     corpus = [json.loads(line) for line in (files / "corpus.jsonl").read_text().splitlines()]
     queries = [json.loads(line) for line in (files / "queries.jsonl").read_text().splitlines()]
     with Collection.create(tmp_path, "c", encoder=encoder) as collection:
-        collection.add([one["text"] for one in corpus], ids=[one["_id"] for one in corpus])
+        collection.add(
+            [document["text"] for document in corpus], ids=[document["_id"] for document in corpus]
+        )
         gains = []
         for query in queries:
             wanted = "d" + query["_id"][1:]

@@ -93,7 +93,7 @@ def test_the_file_says_what_its_inputs_mean() -> None:
     layers = random_layers(rng, 2, 8)
     encoder = Encoder(features, layers, np.zeros(8, dtype=np.float32), {}, fingerprint="f" * 64)
     model = onnx.load_from_string(onnx_model(encoder))
-    held = {one.key: one.value for one in model.metadata_props}
+    held = {property_.key: property_.value for property_ in model.metadata_props}
     assert held == {
         "fingerprint": "f" * 64,
         "n_bits": "8",

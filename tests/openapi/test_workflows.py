@@ -56,4 +56,4 @@ def test_actionlint_finds_an_unknown_variable_and_an_action_without_a_version(
         "on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps:\n"
         "      - run: echo ${{ nonsense.x }}\n      - uses: actions/checkout\n"
     )
-    assert [one["kind"] for one in problems(workflow)] == ["expression", "action"]
+    assert [problem["kind"] for problem in problems(workflow)] == ["expression", "action"]

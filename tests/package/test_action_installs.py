@@ -24,7 +24,7 @@ def run_action(repository: Path, temporary: Path, given: dict[str, str]) -> tupl
     Steps of other actions, and those with a condition, which is that of a pull request, are left.
     """
     action = yaml.safe_load((ACTION / "action.yml").read_text())
-    inputs = {name: one.get("default", "") for name, one in action["inputs"].items()} | given
+    inputs = {name: input_.get("default", "") for name, input_ in action["inputs"].items()} | given
     outputs: dict[str, str] = {}
     summary = temporary / "summary"
     summary.touch()

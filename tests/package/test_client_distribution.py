@@ -80,7 +80,7 @@ def test_every_module_of_the_client_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info" not in name}
         code = b"".join(archive.read(name) for name in held)
-    expected = {f"{PACKAGE}/{one.relative_to(SOURCES)}" for one in SOURCES.rglob("*.py")}
+    expected = {f"{PACKAGE}/{path.relative_to(SOURCES)}" for path in SOURCES.rglob("*.py")}
     assert held == expected | {f"{PACKAGE}/py.typed"}
     assert b"import hummingbit." not in code
     assert b"from hummingbit." not in code
@@ -97,8 +97,8 @@ def test_a_checkout_installs_it_with_its_modules_and_version(tmp_path: Path) -> 
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert distribution.version == version
     installed = tmp_path / PACKAGE
-    held = {str(one.relative_to(installed)) for one in installed.rglob("*.py")}
-    assert held == {str(one.relative_to(SOURCES)) for one in SOURCES.rglob("*.py")}
+    held = {str(path.relative_to(installed)) for path in installed.rglob("*.py")}
+    assert held == {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py")}
     program = "import hummingbit_client as c; print(c.__version__, c.Client.__module__)"
     assert version in run(sys.executable, "-P", "-c", program, PYTHONPATH=str(tmp_path))
     assert run("git", "status", "--porcelain", cwd=ROOT) == before

@@ -64,7 +64,7 @@ def environment(
     run(interpreter(request.param), "-m", "venv", str(folder))
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     run(*pip, "--constraint", str(ROOT / "constraints.txt"), str(wheel))
-    size = sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"an environment that serves: {size / 1e6:.0f} MB")
     return folder / "bin"
 

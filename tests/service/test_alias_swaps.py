@@ -101,7 +101,7 @@ def check_swaps(writer: str, readers: list[str], seconds: float) -> None:
                     assert time.monotonic() < deadline
                     time.sleep(0.02)
         arguments = [(reader, READS) for reader in readers] + [(writer, WRITES)]
-        threads = [threading.Thread(target=run, args=one) for one in arguments]
+        threads = [threading.Thread(target=run, args=argument) for argument in arguments]
         for thread in threads:
             thread.start()
         try:

@@ -54,7 +54,7 @@ def test_health_and_encoders(client: httpx.Client) -> None:
     shipped = {"english"}
     assert [name for name in ready["encoders"] if name not in shipped] == ["numbers", "words"]
     encoders = client.get("/v1/encoders").json()["encoders"]
-    numbers, words = (one for one in encoders if one["name"] not in shipped)
+    numbers, words = (encoder for encoder in encoders if encoder["name"] not in shipped)
     assert (numbers["kind"], numbers["n_bits"], numbers["dimension"]) == ("vector", 16, 6)
     assert (words["kind"], words["n_bits"], words["dimension"]) == ("text", 32, None)
     assert words["trained_on"] == "nothing"
@@ -88,9 +88,9 @@ WITHOUT_BODY = {
 def references(value: Any) -> list[str]:
     if isinstance(value, dict):
         here = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
-        return here + [one for part in value.values() for one in references(part)]
+        return here + [reference for part in value.values() for reference in references(part)]
     if isinstance(value, list):
-        return [one for part in value for one in references(part)]
+        return [reference for part in value for reference in references(part)]
     return []
 
 

@@ -49,10 +49,10 @@ N_BITS = 16
 def test_searches_that_wait_are_answered_together_and_as_alone(tmp_path: Path) -> None:
     collection, model = code_collection(tmp_path, N_BITS), Model(N_BITS)
     rng = np.random.default_rng(0)
-    documents = code_documents([code_to_hex(one) for one in clustered_codes(rng, 300, N_BITS)])
+    documents = code_documents([code_to_hex(code) for code in clustered_codes(rng, 300, N_BITS)])
     collection.upsert(documents)
     model.upsert(documents)
-    queries = [code_to_hex(one) for one in clustered_codes(rng, 200, N_BITS)]
+    queries = [code_to_hex(code) for code in clustered_codes(rng, 200, N_BITS)]
     sizes: list[int] = []
 
     def write(found: BatchedResult, place: int) -> list[tuple[str, int]]:
@@ -414,7 +414,7 @@ def test_other_searches_do_not_wait_for_a_model_which_reads_what_waits_together(
     tmp_path: Path,
 ) -> None:
     model = tiny_model(tmp_path / "model")
-    held = HeldModel(**{one.name: getattr(model, one.name) for one in fields(TextModel)})
+    held = HeldModel(**{field.name: getattr(model, field.name) for field in fields(TextModel)})
     layers = random_layers(np.random.default_rng(0), model.dimension, N_BITS)
     encoder = Encoder(held, layers, np.zeros(N_BITS, np.float32), {}, "f")
     (tmp_path / "cheap").mkdir()
@@ -478,7 +478,9 @@ class CountingModel(TextModel):
 
 def test_a_model_reads_no_query_of_which_only_words_are_needed(tmp_path: Path) -> None:
     model = tiny_model(tmp_path / "model")
-    counting = CountingModel(**{one.name: getattr(model, one.name) for one in fields(TextModel)})
+    counting = CountingModel(
+        **{field.name: getattr(model, field.name) for field in fields(TextModel)}
+    )
     layers = random_layers(np.random.default_rng(0), model.dimension, N_BITS)
     encoder = Encoder(counting, layers, np.zeros(N_BITS, np.float32), {}, "f")
     collection = encoded_collection(tmp_path, encoder)

@@ -34,7 +34,9 @@ def test_the_encoder_sign_needs_no_training(tmp_path: Path) -> None:
     query = VECTORS[3] + VECTORS[4]
     create: dict[str, Any] = {"encoder": "sign", "dimensions": 384, "keep_vectors": "float16"}
     with Collection.create(tmp_path, "signs", **create) as collection:
-        collection.add([{"vector": one, "text": f"item {at}"} for at, one in enumerate(VECTORS)])
+        collection.add(
+            [{"vector": vector, "text": f"item {at}"} for at, vector in enumerate(VECTORS)]
+        )
         assert collection.n_bits == 384
         assert [collection.backend.get(str(at)).code for at in range(40)] == CODES  # type: ignore[union-attr]
         found = collection.search(query, ranking="asymmetric", limit=10)
@@ -80,7 +82,7 @@ def test_signs_and_packed_codes_at_a_service(
         ]
         own.upsert("packed", documents[:20])
         lines = tmp_path / "lines.jsonl"
-        lines.write_text("".join(json.dumps(one) + "\n" for one in documents[20:]))
+        lines.write_text("".join(json.dumps(document) + "\n" for document in documents[20:]))
         assert main(["index", "add", "packed", str(lines), "--url", str(client.base_url)]) == 0
         stored = [own.get("packed", str(at)) for at in range(40)]
         assert [one["code"] for one in stored] == CODES
@@ -136,7 +138,7 @@ def test_codes_are_passed_as_arrays_and_as_bytes(tmp_path: Path, *, served: bool
             stack.callback(collection.close)
         forms: list[Any] = [UBINARY[0], BINARY[1], UBINARY[2].tobytes(), CODES[3]]
         collection.add({"id": str(at), "code": code} for at, code in enumerate(forms))
-        assert [one.code for one in collection.documents()] == CODES[:4]
+        assert [document.code for document in collection.documents()] == CODES[:4]
         for at, code in enumerate(forms):
             hit = collection.search(code=code, limit=1)[0]
             assert (hit.id, hit.distance) == (str(at), 0)

@@ -22,7 +22,7 @@ NOTES = "/v1/collections/notes"
 
 def ids(http: httpx.Client) -> list[str]:
     answer = http.post(f"{NOTES}/documents:scroll", json={})
-    return [one["id"] for one in answer.json()["documents"]]
+    return [document["id"] for document in answer.json()["documents"]]
 
 
 def rows_in_file(data: Path) -> int:
@@ -89,7 +89,7 @@ def test_the_client_and_the_library_say_when_documents_expire(tmp_path: Path) ->
         assert client.update_payload("notes", ids=["c"], ttl_seconds=0.001)["updated"] == 1
         assert notes.update_payload(ids=["b"], remove=["_expires_at"]) == 1
         time.sleep(0.01)
-        assert [one.id for one in notes.documents()] == ["b"]
+        assert [document.id for document in notes.documents()] == ["b"]
         refused: list[dict[str, Any]] = [{"ttl_seconds": -1}, {"expires_at": "soon"}]
         for fields in refused:
             with pytest.raises(ServiceError, match=min(fields)) as no:
@@ -112,6 +112,6 @@ def test_documents_expire_on_the_command_line(
     capsys.readouterr()
     assert main(["index", "scroll", "notes", *at]) == 0
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(one["id"], one["payload"]) for one in documents] == [("b", {})]
+    assert [(document["id"], document["payload"]) for document in documents] == [("b", {})]
     with Collection.open(data, "notes") as collection:
         assert len(collection) == 1

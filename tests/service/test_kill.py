@@ -213,7 +213,7 @@ def check_rounds(data_dir: Path, rounds: int, seed: int) -> int:
                 streams += load.streams
                 jobs.append(load.job)
     acknowledged = sum(len(stream.acknowledged) for stream in streams)
-    again = sum(1 for one in attempts if one > 1)
+    again = sum(1 for attempt in attempts if attempt > 1)
     print(
         f"{rounds} kills and restarts: {acknowledged:,} documents acknowledged, none lost,"
         f" {held:,} held; {len(attempts)} jobs done, {again} of them resumed"

@@ -69,9 +69,9 @@ def samples(client: httpx.Client) -> dict[str, dict[tuple[str, ...], float]]:
     text = client.get("/metrics").text
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in text_string_to_metric_families(text):
-        for one in family.samples:
-            labels = tuple(value for name, value in sorted(one.labels.items()) if name != "le")
-            found.setdefault(one.name, {})[labels] = one.value
+        for sample in family.samples:
+            labels = tuple(value for name, value in sorted(sample.labels.items()) if name != "le")
+            found.setdefault(sample.name, {})[labels] = sample.value
     return found
 
 

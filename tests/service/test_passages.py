@@ -62,7 +62,7 @@ def test_the_command_line_splits_texts(
     monkeypatch.setenv("COLUMNS", "400")
     data = make_data_folder(tmp_path / "data")
     source = tmp_path / "books.jsonl"
-    source.write_text("".join(json.dumps(one) + "\n" for one in DOCUMENTS))
+    source.write_text("".join(json.dumps(document) + "\n" for document in DOCUMENTS))
     folder = ["--data-dir", str(data)]
     build = ["index", "build", "books", str(source), "--encoder", "words", *folder]
     assert main([*build, "--passages", "32"]) == 0

@@ -40,7 +40,7 @@ def test_a_wrong_answer_would_be_noticed(tmp_path: Path) -> None:
         with client_of(address) as client:
             client.put(soak.PATH, json={"n_bits": soak.N_BITS})
         threads = soak.soak(address, clients=2, seconds=1, seed=2)
-    thread = next(one for one in threads if any(search.hits for search in one.searches))
+    thread = next(thread for thread in threads if any(search.hits for search in thread.searches))
     at = next(at for at, search in enumerate(thread.searches) if search.hits)
     right = thread.searches[at]
     thread.searches[at] = right._replace(hits=right.hits[:-1])

@@ -162,7 +162,7 @@ def test_an_accepted_job_waits_for_space_on_the_disk_and_goes_on(
         assert done["state"] == "done", done
         assert done["attempts"] > 1
         assert done["result"]["written"] == n - n_bad
-        assert [one["line"] for one in done["result"]["errors"]] == [
+        assert [error["line"] for error in done["result"]["errors"]] == [
             place + 1 for place in range(0, n, n // n_bad)
         ]
         assert client.post(f"{PATH}:count", json={}).json()["count"] == n - n_bad

@@ -39,7 +39,7 @@ def topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> list[Docu
 def dotted_topic_documents(count: int, seed: int = 0, prefix: str = "doc") -> list[Document]:
     """:func:`topic_documents` whose labels are dotted names of a tree."""
     documents = topic_documents(count, seed, prefix)
-    return [replace(one, labels=(PLACES[one.labels[0]],)) for one in documents]
+    return [replace(document, labels=(PLACES[document.labels[0]],)) for document in documents]
 
 
 def write_xz(path: Path, records: Sequence[object]) -> None:
@@ -53,7 +53,8 @@ def write_snippets(root: Path, training: Sequence[Document], queries: Sequence[D
     """Write documents where, and as, the data set ``snippets`` is read under `root`."""
     for split, documents in (("train", training), ("test", queries)):
         records = [
-            {"id": one.id, "text": one.text or "", "label": one.labels[0]} for one in documents
+            {"id": document.id, "text": document.text or "", "label": document.labels[0]}
+            for document in documents
         ]
         write_xz(root / "snippets" / f"{split}.jsonl.xz", records)
 
@@ -100,11 +101,11 @@ def texts_of_intents() -> tuple[list[str], npt.NDArray[np.bool_]]:
     texts = [
         " ".join(
             [
-                f"verb{one // 6}",
-                f"noun{one % 6}",
+                f"verb{class_name // 6}",
+                f"noun{class_name % 6}",
                 *(f"any{word}" for word in rng.integers(0, 40, 2)),
             ]
         )
-        for one in classes
+        for class_name in classes
     ]
     return texts, np.eye(36, dtype=np.bool_)[classes]

@@ -40,7 +40,7 @@ class EmbeddingsServer:
             words = re.findall(r"\w+", text.lower()) or [""]
             seeds = [zlib.crc32(f"{self.seed} {word}".encode()) for word in words]
             generators = map(np.random.default_rng, seeds)
-            rows.append(sum(one.normal(size=self.dimension) for one in generators))
+            rows.append(sum(generator.normal(size=self.dimension) for generator in generators))
         return np.array(rows, dtype=np.float32)
 
     def answer(self, path: str, key: str, body: Any) -> tuple[int, Any, dict[str, str]]:
@@ -57,7 +57,7 @@ class EmbeddingsServer:
         if len(body["input"]) > self.max_texts or "" in body["input"]:
             return 422, {"error": "batch size or an empty input"}, {}
         vectors = self.vectors(body["input"]).tolist()
-        data = [{"index": at, "embedding": one} for at, one in enumerate(vectors)]
+        data = [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]
         return 200, {"object": "list", "data": data[::-1], "model": "table"}, {}
 
 

@@ -31,8 +31,8 @@ def labelled_codes(
     classes = rng.integers(0, len(LABELS), count)
     codes = class_codes(rng, classes, n_bits, flips=flips)
     return [
-        Document(id=f"{prefix}{i}", code=code_to_hex(code), labels=(LABELS[one],))
-        for i, (code, one) in enumerate(zip(codes, classes, strict=True))
+        Document(id=f"{prefix}{i}", code=code_to_hex(code), labels=(LABELS[class_name],))
+        for i, (code, class_name) in enumerate(zip(codes, classes, strict=True))
     ]
 
 
@@ -40,8 +40,8 @@ def shuffled(documents: list[Document], seed: int = 0) -> list[Document]:
     """The same documents with each other's codes."""
     order = np.random.default_rng(seed).permutation(len(documents))
     return [
-        Document(id=one.id, code=documents[other].code, labels=one.labels)
-        for one, other in zip(documents, order, strict=True)
+        Document(id=document.id, code=documents[other].code, labels=document.labels)
+        for document, other in zip(documents, order, strict=True)
     ]
 
 
@@ -57,9 +57,13 @@ def write_lines(path: Path, documents: list[Document]) -> Path:
     """Write labelled documents as JSON lines."""
     fields = ("id", "text", "code")
     with path.open("w") as file:
-        for one in documents:
-            given = {name: getattr(one, name) for name in fields if getattr(one, name) is not None}
-            file.write(json.dumps(given | {"label": one.labels[0]}) + "\n")
+        for document in documents:
+            given = {
+                name: getattr(document, name)
+                for name in fields
+                if getattr(document, name) is not None
+            }
+            file.write(json.dumps(given | {"label": document.labels[0]}) + "\n")
     return path
 
 

@@ -34,8 +34,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, {"errors": [], "warnings": []})
         elif "/preupload/" in path:
             files = [
-                {"path": one["path"], "uploadMode": "regular", "shouldIgnore": False}
-                for one in json.loads(body)["files"]
+                {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
+                for file in json.loads(body)["files"]
             ]
             self._send(200, {"files": files})
         elif "/commit/" in path:
@@ -63,12 +63,12 @@ class _Handler(BaseHTTPRequestHandler):
             files = sorted((self.root / name).glob("*"))
             if is_tree:
                 listed = [
-                    {"type": "file", "path": one.name, "size": one.stat().st_size, "oid": COMMIT}
-                    for one in files
+                    {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": COMMIT}
+                    for file in files
                 ]
                 self._send(200, listed)
                 return
-            siblings = [{"rfilename": one.name} for one in files]
+            siblings = [{"rfilename": file.name} for file in files]
             self._send(200, {"id": name, "sha": COMMIT, "siblings": siblings})
         elif "/resolve/" in path:
             name, _, rest = path[1:].partition("/resolve/")

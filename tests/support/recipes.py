@@ -27,7 +27,7 @@ def with_other_settings(recipe: R, **settings: Any) -> R:
 
     `settings` replace some of these values.
     """
-    others = {one.name: _other(one) for one in fields(recipe) if one.name != "method"}
+    others = {field.name: _other(field) for field in fields(recipe) if field.name != "method"}
     return replace(recipe, **{**others, **settings})
 
 

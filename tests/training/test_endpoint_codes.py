@@ -59,7 +59,7 @@ def test_codes_of_an_endpoint_are_trained_and_served(
     tmp_path: Path, source: Path, server: EmbeddingsServer
 ) -> None:
     assert train(source, tmp_path / "encoder", server.url) == 0
-    assert all(len(one["input"]) <= 32 for one in server.requests)
+    assert all(len(request["input"]) <= 32 for request in server.requests)
     encoder = load_encoder(tmp_path / "encoder")
     assert (encoder.kind, encoder.n_bits, encoder.is_slow) == ("text", 32, True)
     about = encoder.metadata["model"]
@@ -162,8 +162,8 @@ def test_the_key_of_the_environment_is_sent(
     monkeypatch.setenv(endpoint.KEY, "secret")
     with running_endpoint(key="secret") as server:
         assert train(source, tmp_path / "encoder", server.url) == 0
-    files = [one.read_bytes() for one in (tmp_path / "encoder").iterdir()]
-    assert not any(b"secret" in one for one in files)
+    files = [path.read_bytes() for path in (tmp_path / "encoder").iterdir()]
+    assert not any(b"secret" in file for file in files)
 
 
 def test_training_goes_on_where_it_was_interrupted(

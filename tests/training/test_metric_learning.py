@@ -243,8 +243,8 @@ def test_a_file_gives_the_tree(tmp_path: Path) -> None:
     from_names = train_metric(
         dotted(topic_documents(200)), recipe, tmp_path / "names", progress=False
     )
-    for one, other in zip(from_file.encoder.layers, from_names.encoder.layers, strict=True):
-        np.testing.assert_array_equal(one.weight, other.weight)
+    for layer, other in zip(from_file.encoder.layers, from_names.encoder.layers, strict=True):
+        np.testing.assert_array_equal(layer.weight, other.weight)
     assert "similarity_sha256" in from_file.encoder.metadata["recipe"]
 
 
@@ -264,7 +264,9 @@ def test_every_distance_is_that_of_the_bits_in_the_end() -> None:
     signs = torch.randint(0, 2, (9, 16), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
     expected = (signs[:, None] != signs[None]).float().mean(dim=2)
     assert set(metric_learning.DISTANCES) == set(
-        next(one for one in fields(MetricRecipe) if one.name == "distance").metadata["choices"]
+        next(field for field in fields(MetricRecipe) if field.name == "distance").metadata[
+            "choices"
+        ]
     )
     for distance in metric_learning.DISTANCES.values():
         torch.testing.assert_close(distance(signs), expected, atol=1e-6, rtol=0)

@@ -84,7 +84,7 @@ def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path)
     np.testing.assert_array_equal(
         saved["vectors"], encoder.features.transform(list(map(str, data.inputs)))
     )
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["out", "v.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "v.npz"]
     again = train_model(data, recipe, tmp_path / "again")
     assert again.encoder.fingerprint == encoder.fingerprint
 

@@ -61,7 +61,9 @@ def test_roberta_begins_its_positions_after_the_padding(folder: Path, tmp_path: 
     weights = load_file(copy / "model.safetensors")
     places = weights["embeddings.position_embeddings.weight"]
     weights["embeddings.position_embeddings.weight"] = np.vstack([places[:2] * 9, places])
-    save_file({f"roberta.{name}": one for name, one in weights.items()}, copy / "model.safetensors")
+    save_file(
+        {f"roberta.{name}": weight for name, weight in weights.items()}, copy / "model.safetensors"
+    )
     expected = read_model(folder).features.transform(TEXTS)
     np.testing.assert_array_equal(read_model(copy).features.transform(TEXTS), expected)
 

@@ -56,9 +56,10 @@ def test_a_query_is_a_few_distinct_terms_of_one_sentence(seed: int, least: int, 
     for row, query in zip(rows, drawn, strict=True):
         columns = set(query.indices.tolist())
         sentences = [
-            set(features.count_terms([one]).indices.tolist()) for one in split_sentences(TEXTS[row])
+            set(features.count_terms([sentence]).indices.tolist())
+            for sentence in split_sentences(TEXTS[row])
         ]
-        fitting = [one for one in sentences if columns <= one]
+        fitting = [sentence for sentence in sentences if columns <= sentence]
         assert fitting
         assert any(
             len(columns) == len(one) or least <= len(columns) <= least + more for one in fitting

@@ -177,7 +177,10 @@ def test_a_batch_touches_few_terms_where_it_has_half_as_many_words(
 def test_the_unit_in_which_vectors_are_measured_changes_nothing(tmp_path: Path) -> None:
     documents = topic_vectors(200)
     # A power of two, so that every product is rounded as before.
-    larger = [replace(one, vector=np.float32(64) * np.asarray(one.vector)) for one in documents]
+    larger = [
+        replace(document, vector=np.float32(64) * np.asarray(document.vector))
+        for document in documents
+    ]
     recipe = replace(RECIPE, epochs=5, label_fraction=0.2)
     trained = train(gather(documents), recipe, tmp_path / "e", progress=False).encoder
     again = train(gather(larger), recipe, tmp_path / "again", progress=False).encoder
@@ -303,7 +306,7 @@ def test_texts_without_labels_are_found_by_words_of_theirs(tmp_path: Path) -> No
     recipe = Recipe(method="ict", n_bits=64, epochs=100, min_steps=0, batch_size=32, hidden=32)
     encoder = train(gather(documents), recipe, tmp_path / "e", progress=False).encoder
     assert len(encoder.layers) == 1
-    texts = [one.text or "" for one in documents]
+    texts = [document.text or "" for document in documents]
     signs = 2.0 * unpack_codes(encoder.encode(texts)) - 1
     # Half of the words are in two documents: row and its mirror image.
     scores = encoder.query_weights([text.partition(". ")[2] for text in texts]) @ signs.T

@@ -53,7 +53,7 @@ def test_an_answer_of_scrolling_qdrant(tmp_path: Path) -> None:
 
 def test_a_scroll_that_breaks_off_is_incomplete(tmp_path: Path) -> None:
     def page(*ids: int | str, after: int | str | None = None) -> str:
-        points = [{"id": one, "vector": [1.0]} for one in ids]
+        points = [{"id": id_, "vector": [1.0]} for id_ in ids]
         return json.dumps({"result": {"points": points, "next_page_offset": after}, "status": "ok"})
 
     def said(*pages: str, suffix: str = ".jsonl") -> list[str]:

@@ -30,10 +30,10 @@ def test_of_long_texts_fewer_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [one.id for one in whole] == [f"d{at}" for at in range(300)]
     monkeypatch.setattr(suggestions, "MAX_CHARACTERS", 120 * 100)
     vectors = VectorCache().of(collection)
-    rows = [one.row for one in vectors.documents]
+    rows = [document.row for document in vectors.documents]
     assert 100 <= len(rows) < 100 + suggestions.READ_AT_ONCE
     assert rows == sorted(set(rows))
     assert len(vectors.vectors) == len(vectors.buckets) == len(rows)
-    assert rows == [one.row for one in VectorCache().of(collection).documents]
+    assert rows == [document.row for document in VectorCache().of(collection).documents]
     # They are drawn from all of the collection.
     assert np.mean(rows) == pytest.approx(np.mean([one.row for one in whole]), rel=0.2)

@@ -75,7 +75,7 @@ def test_records_of_documents_that_are_not_there_are_passed_over(tmp_path: Path)
     labels = [DocumentLabel("d0", ("a",)), DocumentLabel("gone", ("a",))]
     report = import_records(collection, labels, [Judgement("q", "gone", 1)])
     assert (report.labels, report.judgements, report.changed, report.unknown) == (2, 1, 1, 2)
-    assert [one.id for one in collection.annotations.labels()] == ["d0"]
+    assert [label.id for label in collection.annotations.labels()] == ["d0"]
     before = collection.generation
     judgements = [Judgement("q", "d0", 1), Judgement("r", "d0", 0)]
     report = import_records(collection, [DocumentLabel("d0", ("b",))], judgements)

@@ -61,14 +61,14 @@ def test_a_report_has_the_figures_of_the_evaluation(
 ) -> None:
     found = evaluate_collection(collection, QUERIES, METRICS)
     report = job.report
-    assert [one.name for one in report.metrics] == METRICS == list(report.per_query)
-    for one in report.metrics:
-        assert one.served == found.metrics[one.name]
-        assert one.expected == found.expected[one.name]
-        assert (one.worst, one.best) == (found.worst[one.name], found.best[one.name])
-        assert one.interval is not None
-        assert one.interval[0] <= one.served <= one.interval[1]
-        assert report.per_query[one.name].served == found.per_query[one.name].tolist()
+    assert [metric.name for metric in report.metrics] == METRICS == list(report.per_query)
+    for metric in report.metrics:
+        assert metric.served == found.metrics[metric.name]
+        assert metric.expected == found.expected[metric.name]
+        assert (metric.worst, metric.best) == (found.worst[metric.name], found.best[metric.name])
+        assert metric.interval is not None
+        assert metric.interval[0] <= metric.served <= metric.interval[1]
+        assert report.per_query[metric.name].served == found.per_query[metric.name].tolist()
     assert report.query_ids == [query.id for query in QUERIES]
     assert (report.queries, report.subject.documents) == (50, 400)
     assert (report.subject.name, report.subject.generation) == ("codes", 1)
@@ -96,7 +96,7 @@ def test_a_report_reads_its_collection_and_encodes_its_queries_once(
 
 
 def test_what_is_plotted_is_counted_right(job: Job) -> None:
-    codes = np.stack([code_from_hex(one.code or "", 16) for one in DOCUMENTS])
+    codes = np.stack([code_from_hex(document.code or "", 16) for document in DOCUMENTS])
     relevant, others = Counter[int](), Counter[int]()
     for query in QUERIES:
         distances = hamming_distance(code_from_hex(query.code or "", 16), codes)
@@ -106,7 +106,7 @@ def test_what_is_plotted_is_counted_right(job: Job) -> None:
     assert shape.relevant == [relevant[d] for d in range(17)]
     assert shape.others == [others[d] for d in range(17)]
     assert shape.bit_balance == pytest.approx(unpack_codes(codes).mean(axis=0))
-    sizes = Counter(Counter(one.code for one in DOCUMENTS).values())
+    sizes = Counter(Counter(document.code for document in DOCUMENTS).values())
     for bucket in shape.buckets:
         inside = {n: c for n, c in sizes.items() if bucket.smallest <= n <= bucket.largest}
         assert bucket.codes == sum(inside.values())
@@ -117,12 +117,12 @@ def test_what_is_plotted_is_counted_right(job: Job) -> None:
 
 def test_classes_average_to_the_whole(job: Job) -> None:
     classes = job.report.classes
-    assert [one.label for one in classes] == sorted(LABELS)
+    assert [class_name.label for class_name in classes] == sorted(LABELS)
     for metric in job.report.metrics:
-        total = sum(one.queries * one.expected[metric.name] for one in classes)
+        total = sum(class_name.queries * class_name.expected[metric.name] for class_name in classes)
         assert total / 50 == pytest.approx(metric.expected)
-    counted = Counter(one.labels[0] for one in DOCUMENTS)
-    assert {one.label: one.documents for one in classes} == counted
+    counted = Counter(document.labels[0] for document in DOCUMENTS)
+    assert {class_name.label: class_name.documents for class_name in classes} == counted
 
 
 def test_the_worst_queries_come_with_their_hits(collection: CollectionBackend, job: Job) -> None:
@@ -153,7 +153,7 @@ def test_the_run_holds_what_a_search_finds(collection: CollectionBackend, job: J
 
 def test_judgements_in_place_of_labels(collection: CollectionBackend, job: Job) -> None:
     qrels = {
-        query.id: {one.id: 1 for one in DOCUMENTS if one.labels == query.labels}
+        query.id: {document.id: 1 for document in DOCUMENTS if document.labels == query.labels}
         for query in QUERIES
     }
     judged = run_job(collection, QUERIES, METRICS, RelevanceSettings(qrels=qrels)).report
@@ -229,7 +229,7 @@ def test_a_report_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_report_has_baselines_and_says_who_is_ahead(tmp_path: Path) -> None:
     """Class codes stand beside soft class scores and BM25, and the sentences name the winner."""
     documents, queries = topic_documents(200), topic_documents(60, seed=1)
-    queries = [replace(one, id=f"q{one.id}", text=f"{one.text} new") for one in queries]
+    queries = [replace(query, id=f"q{query.id}", text=f"{query.text} new") for query in queries]
     recipe = ClassCodeRecipe(n_bits=32, content="itq", query_classifier="ridge")
     trained = train_class_codes(gather(documents), recipe, tmp_path / "encoders" / "e")
     with DataFolder(tmp_path, writable=True) as folder:
@@ -240,13 +240,15 @@ def test_a_report_has_baselines_and_says_who_is_ahead(tmp_path: Path) -> None:
             collection, queries, ["P@10", "P@20"], None, labels, rankings=["hamming"]
         ).report
         by_words = run_job(collection, queries, ["P@10"], rankings=["hamming", "bm25"]).report
-    names = [(one.ranking, one.name) for one in report.baselines]
+    names = [(baseline.ranking, baseline.name) for baseline in report.baselines]
     assert names == list(itertools.product(["soft class scores", "bm25"], ["P@10", "P@20"]))
-    database = Labelled([one.text or "" for one in documents], [one.labels for one in documents])
-    asked = Labelled([one.text or "" for one in queries], [one.labels for one in queries])
+    database = Labelled(
+        [document.text or "" for document in documents], [document.labels for document in documents]
+    )
+    asked = Labelled([query.text or "" for query in queries], [query.labels for query in queries])
     soft = soft_class_scores(trained.encoder, database, asked, ["P@10", "P@20"])
     assert soft is not None
-    assert [one.expected for one in report.baselines[:2]] == pytest.approx(
+    assert [baseline.expected for baseline in report.baselines[:2]] == pytest.approx(
         [*soft.expected.values()]
     )
     assert report.baselines[2].expected == bm25(database, asked, ["P@10"]).expected["P@10"]

@@ -35,7 +35,7 @@ def test_a_run_against_itself_passes(folder: DataFolder) -> None:
     assert judged.gate is not None
     assert [one.status for one in judged.gate] == ["passed", "passed"]
     assert judged.changes is not None
-    assert all(one.difference == 0 and one.adjusted == 1 for one in judged.changes)
+    assert all(change.difference == 0 and change.adjusted == 1 for change in judged.changes)
 
 
 def test_shuffled_codes_fail(folder: DataFolder) -> None:
@@ -69,7 +69,7 @@ def test_the_order_of_the_baselines_queries_does_not_matter(folder: DataFolder) 
     back = run_job(folder.collection("good"), queries[::-1]).report
     changes = compare_reports(there, baseline=back).changes
     assert changes is not None
-    assert all(one.p_value == 1 for one in changes)
+    assert all(change.p_value == 1 for change in changes)
 
 
 def test_what_cannot_be_compared_is_refused(folder: DataFolder) -> None:

@@ -79,7 +79,7 @@ def test_a_folder_has_every_format(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "report"
     write_folder(job, out)
     write_folder(job, out)
-    assert {path.name for path in out.iterdir()} == {one.file for one in FORMATS.values()}
+    assert {path.name for path in out.iterdir()} == {format_.file for format_ in FORMATS.values()}
     assert read_report(out / "report.json") == job.report
     assert (out / "index.html").read_text().startswith("<!DOCTYPE html>")
 

@@ -19,13 +19,13 @@ def evaluation() -> Evaluation:
 
 def test_what_reaches_its_minimum_passes(evaluation: Evaluation) -> None:
     checks = apply_gate([Rule("P@100", minimum=0.6), Rule("mAP@100", minimum=0.0)], evaluation)
-    assert [one.status for one in checks] == ["passed", "passed"]
+    assert [check.status for check in checks] == ["passed", "passed"]
 
 
 def test_every_metric_that_falls_short_is_named(evaluation: Evaluation) -> None:
     checks = apply_gate([Rule("P@100", minimum=0.61), Rule("mAP@100", minimum=0.9)], evaluation)
-    assert [one.status for one in checks] == ["failed", "failed"]
-    assert [one.sentence for one in checks] == [
+    assert [check.status for check in checks] == ["failed", "failed"]
+    assert [check.sentence for check in checks] == [
         "P@100 is 0.6000, below the minimum of 0.61",
         "mAP@100 is 0.3000, below the minimum of 0.9",
     ]
@@ -95,7 +95,7 @@ def test_gates_that_are_not_right(text: str, reason: str) -> None:
 def test_what_holds_passes_and_says_so(evaluation: Evaluation) -> None:
     rules = [Rule("P@100", minimum=0.6), Rule("mAP@100", max_drop=0.0)]
     checks = apply_gate(rules, evaluation, evaluation.per_query)
-    assert [(one.metric, one.condition, one.status) for one in checks] == [
+    assert [(check.metric, check.condition, check.status) for check in checks] == [
         ("P@100", "min", "passed"),
         ("mAP@100", "max_drop", "passed"),
     ]
@@ -125,7 +125,7 @@ def test_a_drop_must_be_large_and_significant_to_fail() -> None:
         apply_gate([Rule("P@100", max_drop=0.0, alpha=alpha)], few, {"P@100": before[:4]})[0]
         for alpha in (0.05, 1)
     ]
-    assert [one.status for one in checks] == ["failed", "failed"]
+    assert [check.status for check in checks] == ["failed", "failed"]
     assert "cannot tell; 4 queries would not show a drop of 0.05" in checks[0].sentence
     assert "Label" in checks[0].sentence
     assert "cannot tell" not in checks[1].sentence
@@ -173,7 +173,7 @@ def test_measures_of_other_rankings_are_named_with_them() -> None:
         parse_gate('[metrics."cosine P@1"]\nmin = 0.2')
     values = {"hybrid nDCG@10": np.full(9, 0.5), "P@100": np.full(9, 0.2)}
     checks = apply_gate(parse_gate(text), measured(values))
-    assert [one.sentence.split(",")[0] for one in checks] == [
+    assert [check.sentence.split(",")[0] for check in checks] == [
         "hybrid nDCG@10 is 0.5000",
         "P@100 is 0.2000",
     ]

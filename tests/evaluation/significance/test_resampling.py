@@ -31,7 +31,7 @@ def test_an_exact_test_counts_every_pattern_of_signs() -> None:
         observed = math.fsum(difference)
         slack = 1e-12
         for alternative, extreme in (
-            ("two-sided", [abs(one) >= abs(observed) - slack for one in sums]),
+            ("two-sided", [abs(sum_) >= abs(observed) - slack for sum_ in sums]),
             ("less", [one <= observed + slack for one in sums]),
             ("greater", [one >= observed - slack for one in sums]),
         ):

@@ -154,7 +154,7 @@ def test_expectation_lies_between_the_worst_and_the_best_order_of_whole_groups(
 def values_of_short_lists(kind: str) -> dict[tuple[bool, ...], list[float]]:
     """The metric of every list of up to eight documents, for k from 1 to 9."""
     lists = (one for n in range(1, 9) for one in itertools.product((False, True), repeat=n))
-    return {one: [SLOW[kind](one, k) for k in range(1, 10)] for one in lists}
+    return {list_: [SLOW[kind](list_, k) for k in range(1, 10)] for list_ in lists}
 
 
 def compositions(n: int) -> Iterator[tuple[tuple[int, int], ...]]:
@@ -189,7 +189,7 @@ def enumerated(kind: str) -> np.ndarray:
     found = []
     for groups in all_short_lists()[0]:
         patterns = itertools.product(*(orders_of(n, relevant) for n, relevant in groups))
-        table = np.array([values[tuple(itertools.chain(*one))] for one in patterns])
+        table = np.array([values[tuple(itertools.chain(*pattern))] for pattern in patterns])
         found.append((table.mean(axis=0), table.max(axis=0), table.min(axis=0)))
     return np.array(found).transpose(1, 0, 2)
 

@@ -29,7 +29,7 @@ def test_free_distances_come_into_the_order_of_similarities(
     run(*options, "--json", tmp_path / "r.json", "--plot", tmp_path / "heat.png")
     printed = capsys.readouterr().out
     records = json.loads((tmp_path / "r.json").read_text())
-    assert [one["step"] for one in records] == [0, 500, 1000, 3000] * 2
+    assert [record["step"] for record in records] == [0, 500, 1000, 3000] * 2
     for first, *_, last in (records[i : i + 4] for i in (0, 4)):
         assert last["loss"] < 0.1 < first["loss"]
         assert last["spearman"] < -0.75
@@ -90,14 +90,14 @@ def test_digits_in_the_plane(data_root: Path, capsys: pytest.CaptureFixture[str]
     options = ["--part", "mnist", "--seeds", 2, "--epochs", 2, "--batch-size", 64]
     run(*options, *places, "--plot", picture)
     records = json.loads(out.read_text())
-    assert [(one["method"], one["seed"]) for one in records] == [
+    assert [(record["method"], record["seed"]) for record in records] == [
         ("chl", 0),
         ("chl", 1),
         ("hl", 0),
         ("hl", 1),
     ]
-    assert all(-1 <= one["centroid_spearman"] <= 1 for one in records)
-    assert min(one["centroid_spearman"] for one in records[:2]) > 0.9
+    assert all(-1 <= record["centroid_spearman"] <= 1 for record in records)
+    assert min(record["centroid_spearman"] for record in records[:2]) > 0.9
     assert "| continuous histogram loss | 2" in capsys.readouterr().out
     assert "<svg" in picture.read_text()
 

@@ -218,7 +218,7 @@ def printed_similarity(labels: list[str], one: str, other: str) -> float:
 def test_the_printed_table_is_equation_4_in_trees_of_uneven_depth(labels: list[str]) -> None:
     # Labels of different roots have no level that all share.
     labels = [*labels, "root"]
-    expected = [[printed_similarity(labels, one, other) for other in labels] for one in labels]
+    expected = [[printed_similarity(labels, label, other) for other in labels] for label in labels]
     tree = TreeModel(dotted_tree(labels), labels)
     np.testing.assert_allclose(tree.printed_table(), expected)
 

@@ -27,11 +27,11 @@ def test_every_method_is_measured_by_grades(
     assert main(list(map(str, command))) == 0
     first = capsys.readouterr()
     records = json.loads(out.read_text())
-    assert [one["method"] for one in records] == list(METHODS)
-    for one in records:
+    assert [record["method"] for record in records] == list(METHODS)
+    for record in records:
         # A third of the 200 documents have the label of a query, so two thirds are the most.
-        assert 0.5 < one["p100_expected"] < 0.7
-        assert 0.75 < one["ndcg100_expected"] <= 1
+        assert 0.5 < record["p100_expected"] < 0.7
+        assert 0.75 < record["ndcg100_expected"] <= 1
     assert "difference from ssb-vae in tie-averaged nDCG@100" in first.out
     assert first.err.count("training ") == len(METHODS)
     assert main(list(map(str, command))) == 0

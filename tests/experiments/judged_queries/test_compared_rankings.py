@@ -25,12 +25,12 @@ def test_bm25_is_the_formula() -> None:
         QUERIES, compared_rankings.build_index(DOCUMENTS, "words")
     )
     counts = [Counter(text.split()) for text in DOCUMENTS]
-    average = sum(one.total() for one in counts) / len(counts)
+    average = sum(count.total() for count in counts) / len(counts)
     for query, scores in zip(QUERIES, found, strict=True):
         for held, score in zip(counts, scores, strict=True):
             expected = 0.0
             for term, repeats in Counter(query.split()).items():
-                frequency = sum(term in one for one in counts)
+                frequency = sum(term in count for count in counts)
                 idf = math.log(1 + (30 - frequency + 0.5) / (frequency + 0.5))
                 norm = 1.2 * (1 - 0.75 + 0.75 * held.total() / average)
                 expected += repeats * idf * held[term] / (held[term] + norm)

@@ -42,7 +42,7 @@ def test_every_ranking_is_measured_on_judged_queries(
     printed = capsys.readouterr().out
     assert "MRR; * differs from bm25, stems with p < 0.05" in printed
     records = json.loads(out.read_text())
-    names = [one["ranking"] for one in records]
+    names = [record["ranking"] for record in records]
     words = ["bm25", "bm25, stems", "bm25 of collections", "words of hybrids"]
     codes = [
         f"{of} 8, {by}"
@@ -50,7 +50,7 @@ def test_every_ranking_is_measured_on_judged_queries(
         for by in ("hamming", "asymmetric", "hybrid")
     ]
     assert names == [*words, "tf-idf, stems", *codes]
-    figures = {one["ranking"]: one for one in records}
+    figures = {record["ranking"]: record for record in records}
     assert figures["bm25, stems"]["Recall@100"] == 1.0
     assert figures["bm25, stems"]["MRR"] > 0.1
     assert "| itq 8, hybrid" in printed
@@ -64,7 +64,7 @@ def test_candidates_and_passages_are_ranked_where_they_are_asked_for(
     command += ["--candidates", 60, "--passages", 3]
     command += ["--data-root", data_root, "--work-dir", tmp_path / "work", "--json", out]
     assert main([str(one) for one in command]) == 0
-    figures = {one["ranking"]: one for one in json.loads(out.read_text())}
+    figures = {record["ranking"]: record for record in json.loads(out.read_text())}
     # All documents are candidates, so the order is that of BM25.
     assert figures["itq 8, 60 candidates by bm25"]["MRR"] == figures["bm25, stems"]["MRR"]
     assert {"itq 8, hamming, passages", "itq 8, asymmetric, passages"} <= figures.keys()
@@ -88,7 +88,7 @@ def test_vectors_of_a_teacher_add_their_cosines_their_codes_and_students(
     command += ["--teacher-vectors", tmp_path, "--students", "mkt"]
     command += ["--data-root", data_root, "--work-dir", tmp_path / "work"]
     assert main([str(one) for one in command]) == 0
-    figures = {one["ranking"]: one for one in json.loads(out.read_text())}
+    figures = {record["ranking"]: record for record in json.loads(out.read_text())}
     # Query i and document i have the same direction, and document i answers query i.
     assert figures["vectors, cosine"]["MRR"] == 1.0
     coded = [f"{name} of vectors 8" for name in ("itq", "pca-sign", "sne")]

@@ -40,7 +40,7 @@ def test_queries_of_the_training_split_teach_and_others_are_measured(
     command = ["reproduce", "judgements", "--model", f"{tmp_path}/model", "--corpora", "nfcorpus"]
     command += ["--bits", "8", "--seeds", "1", "--data-root", str(tmp_path), "--json", str(out)]
     assert main([*command, "--work-dir", f"{tmp_path}/w"]) == 0
-    records = {one["ranking"]: one for one in json.loads(out.read_text())}
+    records = {record["ranking"]: record for record in json.loads(out.read_text())}
     assert set(records) == {"hamming", "asymmetric"}
     for record in records.values():
         assert record["gain"] == pytest.approx(record["after"] - record["before"])

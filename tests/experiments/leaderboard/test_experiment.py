@@ -146,7 +146,7 @@ def test_the_table_has_all_methods_and_leaves_what_was_not_computed_empty(
     assert again.err == ""
     assert main([*command, *places, *only, "--json"]) == 0
     records = json.loads(capsys.readouterr().out)["records"]
-    assert [one["method"] for one in records] == ["lsh", "ssb-vae-paper"] * 2
+    assert [record["method"] for record in records] == ["lsh", "ssb-vae-paper"] * 2
     out = data_root / "records.json"
     assert main([*command, *places, *only, "--json", str(out)]) == 0
     assert "--json FILE is now --json > FILE" in capsys.readouterr().err
@@ -160,8 +160,8 @@ def test_several_data_sets_have_a_table_of_each_method_in_all_of_them(
 ) -> None:
     for split, count in (("train", 100), ("test", 30)):
         records = [
-            {"id": one.id, "text": one.text or "", "label": one.labels[0]}
-            for one in topic_documents(count, seed=2, prefix=split)
+            {"id": document.id, "text": document.text or "", "label": document.labels[0]}
+            for document in topic_documents(count, seed=2, prefix=split)
         ]
         write_xz(data_root / "dbpedia14_subset" / f"{split}.jsonl.xz", records)
     names = ("snippets", "dbpedia14")
@@ -169,8 +169,8 @@ def test_several_data_sets_have_a_table_of_each_method_in_all_of_them(
     command += ["--seeds", "1", "--data-root", str(data_root), "--work-dir", str(data_root / "w")]
     assert main([*command, "--json"]) == 0
     figures = {
-        (one["unseen"], one["method"], one["dataset"]): f"{one['p100_expected']:.3f}"
-        for one in json.loads(capsys.readouterr().out)["records"]
+        (record["unseen"], record["method"], record["dataset"]): f"{record['p100_expected']:.3f}"
+        for record in json.loads(capsys.readouterr().out)["records"]
     }
     assert main(command) == 0
     _, *tables = capsys.readouterr().out.split("tie-averaged p@100, 16 bits, ")
@@ -238,16 +238,17 @@ def judged_root(tmp_path: Path) -> Path:
     texts, queries = topic_documents(90), topic_documents(9, seed=3, prefix="q")
     write_xz(
         folder / "corpus.jsonl.xz",
-        [{"id": one.id, "title": "", "text": one.text or ""} for one in texts],
+        [{"id": text.id, "title": "", "text": text.text or ""} for text in texts],
     )
     write_xz(
-        folder / "queries.jsonl.xz", [{"id": one.id, "text": one.text or ""} for one in queries]
+        folder / "queries.jsonl.xz",
+        [{"id": query.id, "text": query.text or ""} for query in queries],
     )
     pairs = [
-        f"{query.id}\t{one.id}\t1"
+        f"{query.id}\t{text.id}\t1"
         for query in queries
-        for one in texts
-        if one.labels == query.labels
+        for text in texts
+        if text.labels == query.labels
     ]
     (folder / "qrels.tsv").write_text("\n".join([*pairs, ""]))
     return tmp_path

@@ -132,7 +132,7 @@ def noisy_bits(model: Nash | Bmsh, logits_NB: torch.Tensor) -> list[list[float]]
     generator = seeded()
     uniform = torch.rand((2, 3), generator=generator).tolist()
     noise = torch.randn((2, 3), generator=generator).tolist()
-    weight, bias = (one.detach().numpy() for one in model.log_variance.parameters())
+    weight, bias = (parameter.detach().numpy() for parameter in model.log_variance.parameters())
     rows = []
     for i in range(2):
         p = [sigmoid(float(logit)) for logit in logits_NB[i]]

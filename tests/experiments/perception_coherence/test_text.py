@@ -46,7 +46,7 @@ def test_every_student_and_baseline_has_a_record(
     options = ["--widths", 8, 16, "--compare-at", 16, "--seeds", 1]
     chosen = ["--objectives", "perception-coherence", "pkt"]
     records = reproduce(folder, "text", *options, *chosen)
-    assert [(one["method"], one["n_bits"]) for one in records] == [
+    assert [(record["method"], record["n_bits"]) for record in records] == [
         ("teacher vectors, cosine", None),
         ("tf-idf cosine", None),
         *(
@@ -58,13 +58,13 @@ def test_every_student_and_baseline_has_a_record(
         ("perception-coherence", 16),
         ("pkt", 16),
     ]
-    assert all(0 < one["p100"] <= 1 for one in records)
-    students = [one for one in records if "artifact_bytes" in one]
-    for one in students:
+    assert all(0 < record["p100"] <= 1 for record in records)
+    students = [record for record in records if "artifact_bytes" in record]
+    for student in students:
         # Codes of chance have a level of 2/3 and a p@100 of a third.
-        assert 2 / 3 < one["coherence"] <= 1
-        assert one["p100"] > 0.6
-        assert one["artifact_bytes"] > 1000
+        assert 2 / 3 < student["coherence"] <= 1
+        assert student["p100"] > 0.6
+        assert student["artifact_bytes"] > 1000
     assert "| snippets | 16   | pkt " in capsys.readouterr().out
 
 
@@ -86,13 +86,13 @@ def test_a_teacher_beside_few_labels(folder: Path, capsys: pytest.CaptureFixture
     np.savez(folder / "words.npz", ids=words, vectors=np.eye(3).repeat(10, axis=0))
     options = ["--supervision", 0.1, "--compare-at", 16, "--seeds", 1]
     records = reproduce(folder, "semi", *options, "--word-vectors", folder / "words.npz")
-    assert [(one["method"], one["supervision"]) for one in records] == [
+    assert [(record["method"], record["supervision"]) for record in records] == [
         ("class-codes", 0.1),
         ("class-codes, teacher", 0.1),
         ("class-codes, teacher, words", 0.1),
     ]
-    assert all(one["P@100"] > 0.6 for one in records)
-    assert all(one["class alone P@100"] > 0.6 for one in records)
+    assert all(record["P@100"] > 0.6 for record in records)
+    assert all(record["class alone P@100"] > 0.6 for record in records)
     assert "10%" in capsys.readouterr().out
 
 

@@ -37,8 +37,8 @@ def test_each_change_is_judged_beside_the_default(
     command = ["reproduce", "ssb-vae", *places, *chosen, "--json"]
     assert main([*command, "--ablate", *changes]) == 0
     records = json.loads(capsys.readouterr().out)["records"]
-    assert [one["change"] for one in records] == ["default", "no-soft-labels", "authors"]
-    assert [one for record in records for one in record["scores"]] == [
+    assert [record["change"] for record in records] == ["default", "no-soft-labels", "authors"]
+    assert [score for record in records for score in record["scores"]] == [
         trial["score"] for trial in trials
     ]
 

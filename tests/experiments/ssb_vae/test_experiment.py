@@ -30,7 +30,7 @@ def test_class_codes_stand_beside_the_class_code_alone(
     command = ["reproduce", "ssb-vae", "--methods", "class-codes", "--supervision", "0.2"]
     files = ["--data-root", data_root, "--json", out, "--work-dir", data_root / "w"]
     assert main([*command, "--bits", "16", "--seeds", "1", *map(str, files)]) == 0
-    records = {one["method"]: one for one in json.loads(out.read_text())}
+    records = {record["method"]: record for record in json.loads(out.read_text())}
     assert set(records) == {"class-codes", "class code alone", "tf-idf cosine"}
     assert records["class-codes"]["p100"] > 0.9
     assert records["class-codes"]["distinct_codes"] > records["class code alone"]["distinct_codes"]
@@ -85,7 +85,7 @@ def test_the_table_and_the_records_hold_every_method_and_seed(
     assert main([*command, *map(str, options)]) == 0
     first = capsys.readouterr()
     records = json.loads(out.read_text())
-    cells = [(one["method"], one["supervision"], one["seed"]) for one in records]
+    cells = [(record["method"], record["supervision"], record["seed"]) for record in records]
     assert cells == [
         *(
             (method, supervision, seed)
@@ -95,8 +95,8 @@ def test_the_table_and_the_records_hold_every_method_and_seed(
         ),
         ("tf-idf cosine", None, None),
     ]
-    assert all(0 <= one["p100"] <= 1 and 0 <= one["map100"] <= 1 for one in records)
-    trained = [one["p100"] for one in records if one["method"] == "ssb-vae"]
+    assert all(0 <= record["p100"] <= 1 and 0 <= record["map100"] <= 1 for record in records)
+    trained = [record["p100"] for record in records if record["method"] == "ssb-vae"]
     assert min(trained[2:]) > 0.9
     assert "| snippets | 32   | 0.1 | ssb-vae" in first.out
     assert re.search(r"\| 0\.565 +\| 0\.565 +\|", first.out)
@@ -110,7 +110,7 @@ def test_the_table_and_the_records_hold_every_method_and_seed(
     assert "training " not in again.err
     assert "--json FILE is now --json > FILE" in again.err
 
-    printing = [one for one in options if one != out]
+    printing = [option for option in options if option != out]
     assert main([*command, *map(str, printing)]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"records": records}

@@ -54,14 +54,16 @@ def test_the_table_holds_codes_and_the_class_alone(
     documents = dotted_topic_documents(300)
     queries = dotted_topic_documents(60, seed=1, prefix="test")
     # Two unseen classes of four, so that there are two to learn from and two to tell apart.
-    documents = [replace(one, labels=(_halved(one),)) for one in documents]
-    queries = [replace(one, labels=(_halved(one),)) for one in queries]
+    documents = [replace(document, labels=(_halved(document),)) for document in documents]
+    queries = [replace(query, labels=(_halved(query),)) for query in queries]
     write_snippets(tmp_path, documents, queries)
     command = ["reproduce", "ssb-vae", "--measures", "--methods", "class-codes", "itq"]
     options = ["--supervision", "0.5", "--bits", "16", "--seeds", "1", "--data-root", tmp_path]
     files = ["--work-dir", tmp_path / "w", "--json", tmp_path / "records.json"]
     assert main([*command, *map(str, [*options, *files])]) == 0
-    records = {one["method"]: one for one in json.loads((tmp_path / "records.json").read_text())}
+    records = {
+        record["method"]: record for record in json.loads((tmp_path / "records.json").read_text())
+    }
     assert set(records) == {"class-codes", "class code alone", "itq"}
     for record in records.values():
         assert all(0 <= record[name] <= 1 for name in ("p@100", "nDCG@100", "unseen", "nearest"))

@@ -43,5 +43,5 @@ def test_one_share_or_two_methods_have_no_blocks(capsys: pytest.CaptureFixture[s
         for share, value in zip(range(10), values, strict=True)
     ]
     print_tests_over_shares(records[:20])
-    print_tests_over_shares([one for one in records if one["supervision"] == 0])
+    print_tests_over_shares([record for record in records if record["supervision"] == 0])
     assert capsys.readouterr().out == ""

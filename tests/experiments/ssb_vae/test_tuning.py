@@ -61,9 +61,9 @@ def test_the_best_of_each_setting_is_kept_and_written_down(
 
     assert main([*tune, "--json"]) == 0
     records = json.loads(capsys.readouterr().out)["records"]
-    assert [one["method"] for one in records] == ["psh-gs"] * 3
-    assert [one for record in records for one in record["scores"]] == [
-        one["score"] for one in trials
+    assert [record["method"] for record in records] == ["psh-gs"] * 3
+    assert [score for record in records for score in record["scores"]] == [
+        trial["score"] for trial in trials
     ]
 
 

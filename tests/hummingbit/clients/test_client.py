@@ -40,7 +40,7 @@ def test_a_whole_session(url: str) -> None:
         ]
         assert client.upsert("a", documents)["upserted"] == 2
         assert client.collection("a")["documents"] == 2
-        assert "a" in [one["name"] for one in client.collections()["collections"]]
+        assert "a" in [collection["name"] for collection in client.collections()["collections"]]
         found = client.search("a", "apple", limit=1, with_payload=True)
         assert found["hits"][0]["id"] == "x/y ü"
         assert found["hits"][0]["payload"] == {"n": 1}
@@ -62,11 +62,11 @@ DOTS = [".", "..", "...", "a/../b", "../a", ".a"]
 def test_an_id_of_dots_is_a_document(url: str) -> None:
     with Client(url, KEY) as client:
         client.create_collection("dots", n_bits=8)
-        for one in DOTS:
+        for id_ in DOTS:
             with pytest.raises(ServiceError) as caught:
-                client.delete("dots", one)
+                client.delete("dots", id_)
             assert (caught.value.status, caught.value.code) == (404, "unknown_document")
-        client.upsert("dots", [{"id": one, "code": "aa"} for one in DOTS])
+        client.upsert("dots", [{"id": id_, "code": "aa"} for id_ in DOTS])
         for left, one in enumerate(DOTS, start=1):
             assert client.get("dots", one)["id"] == one
             client.delete("dots", one)
@@ -78,8 +78,8 @@ def test_the_asynchronous_client_sends_dots_too(url: str) -> None:
     async def session() -> tuple[list[str], int]:
         async with AsyncClient(url, KEY) as client:
             await client.create_collection("more-dots", n_bits=8)
-            await client.upsert("more-dots", [{"id": one, "code": "aa"} for one in DOTS])
-            read = [(await client.get("more-dots", one))["id"] for one in DOTS]
+            await client.upsert("more-dots", [{"id": id_, "code": "aa"} for id_ in DOTS])
+            read = [(await client.get("more-dots", id_))["id"] for id_ in DOTS]
             await client.delete("more-dots", "..")
             left = await client.count("more-dots")
             await client.delete_collection("more-dots")
@@ -126,7 +126,10 @@ def test_dots_are_the_name_of_nothing(url: str, dots: str) -> None:
 def test_encoders_and_arrays(url: str) -> None:
     vector = np.linspace(0, 1, 6, dtype=np.float32)
     with Client(url, KEY) as client:
-        assert [one["name"] for one in client.encoders()["encoders"]] == ["numbers", "words"]
+        assert [encoder["name"] for encoder in client.encoders()["encoders"]] == [
+            "numbers",
+            "words",
+        ]
         assert client.encoder("numbers")["dimension"] == 6
         codes = client.encode("numbers", vectors=[vector], format="bits")["codes"]  # type: ignore[list-item]  # an array will do
         assert len(codes[0]) == 16
@@ -143,7 +146,7 @@ def test_the_asynchronous_client(url: str) -> None:
             await client.create_collection("b", n_bits=16)
             await client.upsert("b", [{"id": f"{i}", "code": f"{i:04x}"} for i in range(8)])
             searches = (client.search("b", code=f"{i:04x}", limit=1) for i in range(8))
-            hits = [(await one)["hits"][0] for one in searches]
+            hits = [(await search)["hits"][0] for search in searches]
             await client.delete_collection("b")
             with pytest.raises(ServiceError, match="there is no collection"):
                 await client.collection("b")

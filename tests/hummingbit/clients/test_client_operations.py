@@ -56,7 +56,9 @@ def test_many_documents(client: Client, name: str) -> None:
     while (cursor := pages[-1]["next_cursor"]) is not None:
         pages.append(client.scroll(name, limit=10, cursor=cursor))
     assert [len(page["documents"]) for page in pages] == [10, 10, 5]
-    assert [one["id"] for page in pages for one in page["documents"]] == [f"d{i}" for i in range(N)]
+    assert [document["id"] for page in pages for document in page["documents"]] == [
+        f"d{i}" for i in range(N)
+    ]
     assert len(client.scroll(name, filter=YEARS)["documents"]) == 5
     found = client.get_many(name, ["d2", "absent", "d1"])
     assert found["documents"] == [client.get(name, "d2"), client.get(name, "d1")]
@@ -74,7 +76,7 @@ def test_bulk_says_what_was_refused(client: Client, name: str) -> None:
     given = [{"id": "d0", "text": "apple"}, {"id": "more", "text": "bread"}, {"id": "bad"}]
     found = client.bulk(name, given, create_only=True)
     assert (found["written"], found["failed"]) == (1, 2)
-    refused = [(one["line"], one["id"], one["status"]) for one in found["errors"]]
+    refused = [(error["line"], error["id"], error["status"]) for error in found["errors"]]
     assert sorted(refused) == [(1, "d0", 412), (3, "bad", 422)]
 
 
@@ -93,7 +95,7 @@ def test_a_bulk_job_is_done_once(client: Client, name: str) -> None:
     assert done["result"] is not None
     assert done["result"]["written"] == 10
     assert client.count(name) == N + 10
-    assert jobs[0]["id"] in [one["id"] for one in client.jobs(state="done")]
+    assert jobs[0]["id"] in [job["id"] for job in client.jobs(state="done")]
     with pytest.raises(ServiceError) as caught:
         client.bulk_job(name, given[:1], idempotency_key=f"key of {name}")
     assert caught.value.code == "idempotency_key_reused"
@@ -172,7 +174,10 @@ def test_snapshots(client: Client, name: str, tmp_path: Path) -> None:
     made = client.create_snapshot(name)
     job = client.wait_for(client.snapshot_job(name), timeout=120)
     assert job["result"] is not None
-    assert [one["id"] for one in client.snapshots(name)] == [made["id"], job["result"]["id"]]
+    assert [snapshot["id"] for snapshot in client.snapshots(name)] == [
+        made["id"],
+        job["result"]["id"],
+    ]
     assert client.snapshot(made["id"]) == made
     file = tmp_path / "snapshot.tar"
     assert client.download_snapshot(made["id"], file) == made

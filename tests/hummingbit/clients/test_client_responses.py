@@ -149,7 +149,11 @@ def _of_items(
         return [f"{place}: {type_} is {schema}"]
     if origin is tuple:
         pairs = zip(inside, schema["prefixItems"], strict=True)
-        return [one for a, b in pairs for one in differences(a, b, components, f"{place}[]")]
+        return [
+            difference
+            for a, b in pairs
+            for difference in differences(a, b, components, f"{place}[]")
+        ]
     items = schema.get("additionalProperties" if origin is dict else "items", {})
     if not isinstance(items, dict):
         return []
@@ -160,7 +164,7 @@ def _of_fields(
     type_: Any, schema: dict[str, Any], components: dict[str, Any], place: str
 ) -> list[str]:
     extras = typing.get_type_hints(type_, include_extras=True)
-    optional = {name for name, one in extras.items() if typing.get_origin(one) is NotRequired}
+    optional = {name for name, extra in extras.items() if typing.get_origin(extra) is NotRequired}
     fields = typing.get_type_hints(type_)
     described = schema.get("properties", {})
     found = [f"{place}.{name} is not described" for name in fields.keys() - described.keys()]

@@ -213,7 +213,9 @@ def test_an_import_of_which_nothing_is_taken_leaves_no_collection(
         client.put("/v1/collections/c", json={"n_bits": 8})
         assert main(["index", "import", "c", str(tmp_path / "e"), *url]) == 1
         # One that was there stays, though it is empty.
-        assert [one["name"] for one in client.get("/v1/collections").json()["collections"]] == ["c"]
+        assert [
+            collection["name"] for collection in client.get("/v1/collections").json()["collections"]
+        ] == ["c"]
 
 
 def test_an_export_of_a_service_is_that_of_the_folder(
@@ -394,7 +396,9 @@ def test_what_a_service_refuses_of_many_is_said(
         broken = str(tmp_path / "broken.jsonl")
         assert main(["index", "build", "d", broken, "--bits", "8", *url]) == 2
         assert "broken.jsonl:1: is not valid JSON" in capsys.readouterr().err
-        assert [one["name"] for one in client.get("/v1/collections").json()["collections"]] == ["c"]
+        assert [
+            collection["name"] for collection in client.get("/v1/collections").json()["collections"]
+        ] == ["c"]
 
 
 def test_collections_as_json(ask: Ask, corpus: Path, tmp_path: Path) -> None:

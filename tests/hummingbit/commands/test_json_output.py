@@ -29,7 +29,7 @@ WITHOUT = {
 
 def actions_of(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, bool]]:
     """Yield each command that can be run, and whether it has a ``--json`` that needs no value."""
-    below = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for one in below:
         for action, sub_parser in one.choices.items():
             yield from actions_of(f"{name} {action}", sub_parser)

@@ -28,8 +28,8 @@ def data(tmp_path: Path) -> Path:
     """A data folder with an encoder, and a file of documents beside it."""
     write_artifact(tmp_path / "encoders" / "plain", text_encoder(), random_texts(50))
     lines = [
-        json.dumps({"id": one.id, "text": one.text, "label": one.labels[0]}) + "\n"
-        for one in topic_documents(80)
+        json.dumps({"id": document.id, "text": document.text, "label": document.labels[0]}) + "\n"
+        for document in topic_documents(80)
     ]
     (tmp_path / "corpus.jsonl").write_text("".join(lines))
     (tmp_path / "queries.jsonl").write_text("".join(lines[:9]))
@@ -102,11 +102,13 @@ def test_the_service_serves_collections_on_milvus(
     with running_service(data, settings) as client:
         path = "/v1/collections/served"
         assert client.put(path, json={"encoder": "plain"}).status_code == 201
-        documents = [{"id": one.id, "text": one.text} for one in topic_documents(10)]
+        documents = [{"id": document.id, "text": document.text} for document in topic_documents(10)]
         written = client.put(f"{path}/documents", json={"documents": documents})
         assert (written.status_code, written.json()["generation"]) == (200, 1)
         # The encoder knows the words of food.
-        known = next(one.text for one in topic_documents(10) if one.labels == ("food",))
+        known = next(
+            document.text for document in topic_documents(10) if document.labels == ("food",)
+        )
         found = client.post(f"{path}/search", json={"text": known, "limit": 3})
         assert found.status_code == 200
         assert found.json()["hits"][0]["distance"] == 0
@@ -118,7 +120,10 @@ def test_the_service_serves_collections_on_milvus(
         assert client.post(f"{path}/compact").json() == {"bytes_before": 0, "bytes_after": 0}
         ids = [documents[3]["id"], "nobody"]
         got = client.post(f"{path}/documents:get", json={"ids": ids}).json()
-        assert ([one["id"] for one in got["documents"]], got["missing"]) == (ids[:1], ids[1:])
+        assert ([document["id"] for document in got["documents"]], got["missing"]) == (
+            ids[:1],
+            ids[1:],
+        )
         # An export of an engine that Milvus has not is taken all the same.
         url = ["--url", client.base_url]
         assert hummingbit("index", "export", "served", data / "e", *url) == 0

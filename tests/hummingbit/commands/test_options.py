@@ -20,8 +20,8 @@ from hummingbit.encoder.recipes import MODEL_BITS, ModelRecipe, Recipe
 
 def recipe_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
-    for one in fields(Recipe):
-        add_setting(parser, one)
+    for field in fields(Recipe):
+        add_setting(parser, field)
     return parser
 
 

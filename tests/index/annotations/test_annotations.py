@@ -78,9 +78,12 @@ def test_a_person_has_one_label_of_a_document_and_can_take_it_back(collection: C
     notes = collection.annotations
     notes.set_labels([DocumentLabel("d0", ("a",), "ann"), DocumentLabel("d0", ("b",), "bob")])
     notes.set_labels([DocumentLabel("d0", ("c",), "ann")])
-    assert [(one.who, one.labels) for one in notes.labels()] == [("ann", ("c",)), ("bob", ("b",))]
+    assert [(label.who, label.labels) for label in notes.labels()] == [
+        ("ann", ("c",)),
+        ("bob", ("b",)),
+    ]
     assert notes.set_labels([], [("d0", "ann"), ("d3", "ann")]).changed == 1
-    assert [one.who for one in notes.labels()] == ["bob"]
+    assert [label.who for label in notes.labels()] == ["bob"]
 
 
 def test_one_wrong_id_and_nothing_is_written(collection: Collection) -> None:
@@ -101,8 +104,8 @@ def test_labels_go_with_a_deleted_document_and_stay_with_a_replaced_one(
     collection.upsert([Document("d0", code="1234")])
     collection.delete(["d1"])
     collection.delete_where(parse_filter({"field": "at", "eq": 2}))
-    assert [one.id for one in notes.labels()] == ["d0", "d3"]
-    assert [one.id for one in notes.judgements()] == ["d0", "d3"]
+    assert [label.id for label in notes.labels()] == ["d0", "d3"]
+    assert [judgement.id for judgement in notes.judgements()] == ["d0", "d3"]
 
 
 def test_pages_hold_every_record_once(collection: Collection) -> None:
@@ -114,8 +117,8 @@ def test_pages_hold_every_record_once(collection: Collection) -> None:
         found += page
         after = page[-1].key  # type: ignore[assignment]
     assert found == records
-    assert [one.id for one in notes.labels(who="bob")] == ["d0", "d1", "d2", "d3"]
-    assert [one.who for one in notes.labels(id_="d2")] == ["ann", "bob"]
+    assert [label.id for label in notes.labels(who="bob")] == ["d0", "d1", "d2", "d3"]
+    assert [label.who for label in notes.labels(id_="d2")] == ["ann", "bob"]
 
 
 def test_a_reader_in_another_process_sees_labels_and_searches_on(collection: Collection) -> None:
@@ -123,7 +126,7 @@ def test_a_reader_in_another_process_sees_labels_and_searches_on(collection: Col
     collection.annotations.set_labels([DocumentLabel("d0", ("a",))])
     assert reader.follow()
     assert reader.generation == collection.generation
-    assert [one.id for one in reader.annotations.labels()] == ["d0"]
+    assert [label.id for label in reader.annotations.labels()] == ["d0"]
     reader.close()
 
 
@@ -163,8 +166,8 @@ def test_a_copy_while_others_write_leaves_little_for_the_last_one(
     texts = [Document(f"d{at}", text) for at, text in enumerate(random_texts(10))]
     source.upsert(texts)
     target.upsert(texts[:9])
-    source.annotations.set_labels([DocumentLabel(one.id, ("a",), "ann") for one in texts])
-    source.annotations.set_judgements([Judgement("q", one.id, 1, "ann") for one in texts])
+    source.annotations.set_labels([DocumentLabel(text.id, ("a",), "ann") for text in texts])
+    source.annotations.set_judgements([Judgement("q", text.id, 1, "ann") for text in texts])
     before = target.generation
     copied = carry_most_annotations(source, target)
     # Three times three labels, and as many judgements; those of d9 are for later.
@@ -194,7 +197,7 @@ def test_the_last_copy_reads_no_more_than_what_may_have_changed(
     texts = [Document(f"d{at}", text) for at, text in enumerate(random_texts(10))]
     for one in (source, target):
         one.upsert(texts)
-    source.annotations.set_labels([DocumentLabel(one.id, ("a",), "ann") for one in texts])
+    source.annotations.set_labels([DocumentLabel(text.id, ("a",), "ann") for text in texts])
     copied = carry_most_annotations(source, target)
     if written_since:
         source.annotations.set_judgements([Judgement("q", "d1", 1, "ann")], [])

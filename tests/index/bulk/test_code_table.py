@@ -31,7 +31,7 @@ def test_documents_are_grouped_by_their_codes(documents: list[tuple[bytes, list[
     of_code = defaultdict(list)
     for place, (code, labels) in enumerate(documents):
         of_code[code].append((place, set(labels)))
-    assert [one.tobytes() for one in table.codes] == sorted(of_code)
+    assert [code.tobytes() for code in table.codes] == sorted(of_code)
     known = Counter(label for _, labels in documents for label in set(labels))
     assert dict(zip(table.labels, table.label_documents.tolist(), strict=True)) == known
     assert list(table.labels) == sorted(known, key=lambda name: (-known[name], name))
@@ -67,7 +67,7 @@ def test_a_profile_says_what_numpy_says(documents: list[tuple[bytes, list[str]]]
     assert profile.entropy == pytest.approx(float(-(shares * np.log2(shares)).sum()))
     assert profile.alone == (counts == 1).sum()
     assert [one.documents for one in profile.largest] == sorted(counts, reverse=True)[:12]
-    labelled = sum(bool(one) for one in labels)
+    labelled = sum(bool(label) for label in labels)
     assert (profile.purity is None) == (labelled == 0)
     if profile.purity is not None:
         assert sum(profile.purity.histogram) == profile.purity.in_shared_codes

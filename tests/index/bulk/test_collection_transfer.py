@@ -57,13 +57,13 @@ def held(folder: Path, name: str) -> list[tuple[object, ...]]:
     with DataFolder(folder, writable=False) as data:
         return [
             (
-                one.id,
-                one.code,
-                one.text,
-                None if one.vector is None else one.vector.tobytes(),
-                one.payload,
+                document.id,
+                document.code,
+                document.text,
+                None if document.vector is None else document.vector.tobytes(),
+                document.payload,
             )
-            for one in data.collection(name).all_documents()
+            for document in data.collection(name).all_documents()
         ]
 
 
@@ -183,7 +183,7 @@ def test_an_export_that_gives_a_key_twice_is_refused(
     tmp_path: Path, line: dict[str, object], member: str, message: str
 ) -> None:
     lines = [HEAD, line if "payload" in line else GOOD, END]
-    written = [json.dumps(one) for one in lines]
+    written = [json.dumps(line) for line in lines]
     place = int(message.split(":")[1]) - 1
     key = member.partition(":")[0]
     assert written[place].count(key) == 1
@@ -196,7 +196,7 @@ def test_an_export_that_gives_a_key_twice_is_refused(
 def test_an_export_is_as_of_one_moment(folder: Path) -> None:
     stream = io.BytesIO()
     with DataFolder(folder, writable=True) as writer, DataFolder(folder, writable=False) as reader:
-        before = [one.id for one in reader.collection("words").all_documents()]
+        before = [document.id for document in reader.collection("words").all_documents()]
 
         def write(_: int) -> None:
             writer.collection("words").upsert([Document(id="later", code="ffffffff")])

@@ -64,7 +64,7 @@ def test_what_was_acknowledged_stays_and_the_rest_is_added_later(tmp_path: Path)
         assert (len(collection), collection.generation) == (28, 4)
         report = ingest(collection, iter(documents), batch_size=7)
         assert (report.documents, report.unchanged, report.generation) == (30, 28, 5)
-        assert [one.row for one in collection.all_documents()] == list(range(1, 31))
+        assert [document.row for document in collection.all_documents()] == list(range(1, 31))
 
 
 def test_only_what_changed_is_encoded_and_written_again(folder: Path) -> None:
@@ -78,7 +78,7 @@ def test_only_what_changed_is_encoded_and_written_again(folder: Path) -> None:
         changed[7] = Document(id="d7", text=documents[7].text, labels=("x",), payload={"at": 7})
         report = ingest(collection, changed, batch_size=9)
         assert (report.documents, report.unchanged) == (40, 37)
-        rows = {one.id: one.row for one in collection.all_documents()}
+        rows = {document.id: document.row for document in collection.all_documents()}
         assert [rows[id_] for id_ in ("d2", "d3", "d5", "d7")] == [3, 41, 42, 43]
         assert collection.get("d5").payload == {"at": "five"}  # type: ignore[union-attr]
         report = ingest(collection, [*changed[:4], *documents[2:5]])
@@ -179,9 +179,12 @@ def test_fields_of_which_nothing_is_remembered_have_the_type_of_most_values(tmp_
     ]
     with closing(code_collection(tmp_path)) as collection:
         collection.upsert(
-            [Document(id=str(at), code="0000", payload=one) for at, one in enumerate(payloads)]
+            [
+                Document(id=str(at), code="0000", payload=payload)
+                for at, payload in enumerate(payloads)
+            ]
         )
-        names = {name for one in payloads for name in one}
+        names = {name for payload in payloads for name in payload}
         held = CollectionFieldTypes(collection).known(names)
         assert held == {
             "n": "number",

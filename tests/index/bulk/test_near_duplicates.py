@@ -109,7 +109,7 @@ def test_texts_are_alike_by_the_jaccard_similarity_of_their_shingles(
         >= least * len(shingles(words[a]) | shingles(words[b]))
         and bits_apart(codes[a], codes[b]) <= 1
     ]
-    texts = [" ".join(one) for one in words]
+    texts = [" ".join(word) for word in words]
     found = near_texts(texts, codes, DuplicateCriteria(1, least, shingle))
     assert [some.tolist() for some in found] == brute_force(alike, len(words))
 

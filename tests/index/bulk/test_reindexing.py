@@ -36,7 +36,9 @@ def pair(folder: DataFolder, name: str) -> tuple[Collection, Collection]:
 
 
 def held(collection: Collection) -> list[tuple[object, ...]]:
-    return [(one.id, one.text, one.payload) for one in collection.all_documents()]
+    return [
+        (document.id, document.text, document.payload) for document in collection.all_documents()
+    ]
 
 
 def test_documents_are_encoded_by_the_other_encoder_in_their_order(folder: DataFolder) -> None:
@@ -47,8 +49,12 @@ def test_documents_are_encoded_by_the_other_encoder_in_their_order(folder: DataF
     last = copy_following(source, target, 0, batches.append)
     assert (last, batches) == (13, [12])
     assert held(target) == held(source)
-    codes = folder.encoders.load("large").encode([str(one.text) for one in source.all_documents()])
-    assert [one.code for one in target.all_documents()] == [code_to_hex(code) for code in codes]
+    codes = folder.encoders.load("large").encode(
+        [str(document.text) for document in source.all_documents()]
+    )
+    assert [document.code for document in target.all_documents()] == [
+        code_to_hex(code) for code in codes
+    ]
     assert copy_following(source, target, 0) == last
     assert held(target) == held(source)
 

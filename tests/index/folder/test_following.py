@@ -227,7 +227,7 @@ def test_answers_of_a_reader_are_those_of_their_generation(
                 collection.upsert(documents)
         finally:
             done.set()
-        assert max(one.result() for one in searches) > 5
+        assert max(future.result() for future in searches) > 5
 
 
 def test_the_lexical_index_follows(writer: DataFolder, reader: DataFolder) -> None:
@@ -390,7 +390,7 @@ def test_an_alias_whose_collection_is_dropped_at_once_is_always_found(
                 writer.drop_collection(f"c{step - 1}")
         finally:
             done.set()
-        assert all(one.result() for one in reads)
+        assert all(future.result() for future in reads)
 
 
 def test_a_dropped_collection_is_read_to_the_end_and_then_closed(

@@ -34,7 +34,7 @@ def by_numpy() -> Iterator[None]:
 
 
 def texts_of(n_documents: int, seed: int) -> list[str]:
-    texts = [one.text or "" for one in text_documents(n_documents, seed)]
+    texts = [document.text or "" for document in text_documents(n_documents, seed)]
     return [f"{text}. {text[::-1]} end" if at % 3 else text for at, text in enumerate(texts)]
 
 

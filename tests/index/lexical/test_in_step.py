@@ -55,7 +55,11 @@ def check(collection: Collection) -> None:
     assert expected.products is not None
     assert np.array_equal(moments.products, expected.products)
     assert np.array_equal(moments.sums, expected.sums)
-    held = [(one.row, one.text) for one in collection.all_documents() if one.text is not None]
+    held = [
+        (document.row, document.text)
+        for document in collection.all_documents()
+        if document.text is not None
+    ]
     oracle = BruteForceBm25(held, ANALYZERS[DEFAULT_ANALYZER])
     assert lexical.rows().tolist() == oracle.rows
     for text in ("apple", "cherries date date", "fig grape elder banana"):

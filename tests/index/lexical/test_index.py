@@ -182,7 +182,10 @@ def test_a_summary_counts_by_the_square_of_its_share_of_the_query_in_a_hybrid() 
     # Each text of two sentences has the same terms twice, so only their summaries differ. All terms
     # of the query occur in every text, so they weigh the same; their shares are 1/3, 2/3 and 1.
     sentences = ["lion", "lion wolf", "lion wolf bear"]
-    texts = [f"{one}. And lion wolf bear{' word' * (12 + n)}" for n, one in enumerate(sentences)]
+    texts = [
+        f"{sentence}. And lion wolf bear{' word' * (12 + n)}"
+        for n, sentence in enumerate(sentences)
+    ]
     index = indexed(texts)
     query = index.weigh("lion wolf bear", hybrid=True)
     sizes = np.array([1, 2, 3]) * 4**2
@@ -191,8 +194,8 @@ def test_a_summary_counts_by_the_square_of_its_share_of_the_query_in_a_hybrid() 
     add_summaries(
         index.summaries,
         matches,
-        [(index.vocabulary[one.term], one.idf) for one in query.terms],
-        sum(one.idf for one in query.terms),
+        [(index.vocabulary[term.term], term.idf) for term in query.terms],
+        sum(term.idf for term in query.terms),
         sizes.mean(),
         of_texts=False,
     )

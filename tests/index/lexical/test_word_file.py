@@ -46,7 +46,11 @@ def check(collection: Collection) -> None:
     published = collection._published_index.current_with_lexical()
     assert published.lexical is not None
     assert published.lexical.number == collection.generation
-    held = [(one.row, one.text) for one in collection.all_documents() if one.text is not None]
+    held = [
+        (document.row, document.text)
+        for document in collection.all_documents()
+        if document.text is not None
+    ]
     built = LexicalIndex.build(0, published.lexical.analyzer, held, forms=True)
     assert published.lexical.rows().tolist() == built.rows().tolist()
     rows = built.rows()

@@ -60,7 +60,7 @@ def on_milvus(milvus_folder: MilvusFolder) -> CollectionBackend:
     if "compared" not in known:
         milvus_folder.create_collection("compared", n_bits=16)
     collection = milvus_folder.collection("compared")
-    collection.delete([one.id for one in collection.all_documents()])
+    collection.delete([document.id for document in collection.all_documents()])
     collection.upsert(DOCUMENTS)
     return collection
 
@@ -104,7 +104,8 @@ def test_payload_updates_leave_the_same_payloads(
     results = [some.update_payloads(updates)[:2] for some in (on_milvus, local)]
     assert results[0] == results[1]
     payloads = [
-        {one.id: dict(one.payload) for one in some.all_documents()} for some in (on_milvus, local)
+        {document.id: dict(document.payload) for document in some.all_documents()}
+        for some in (on_milvus, local)
     ]
     assert payloads[0] == payloads[1]
     assert payloads[0]["d3"] == {"only": [1]}

@@ -58,7 +58,7 @@ def other(milvus_uri: str, tmp_path: Path) -> Iterator[MilvusFolder]:
 @pytest.fixture
 def collection(milvus_folder: MilvusFolder) -> CollectionBackend:
     collection = milvus_folder.create_collection("particular", n_bits=16)
-    collection.delete([one.id for one in collection.all_documents()])
+    collection.delete([document.id for document in collection.all_documents()])
     return collection
 
 
@@ -69,10 +69,11 @@ def test_more_ties_than_milvus_returns(collection: CollectionBackend) -> None:
     documents = code_documents(["0000"] * 17_000 + ["0001"] * 1_000)
     documents = [documents[at] for at in order]
     collection.upsert_encoded(
-        documents, np.array([[0, one.code == "0001"] for one in documents], dtype=np.uint8)
+        documents,
+        np.array([[0, document.code == "0001"] for document in documents], dtype=np.uint8),
     )
-    same = [one.id for one in documents if one.code == "0000"]
-    others = [one.id for one in documents if one.code == "0001"]
+    same = [document.id for document in documents if document.code == "0000"]
+    others = [document.id for document in documents if document.code == "0001"]
     found = collection.search([Query(code="0000"), Query(code="0001")], 5)
     assert [[hit.id for hit in hits] for hits in found.hits] == [same[:5], others[:5]]
     assert found.ties_cut == [True, True]
@@ -106,7 +107,7 @@ def test_a_second_writer_is_noticed(collection: CollectionBackend, other: Milvus
     time.sleep(0.5)
     with pytest.raises(StoreError, match="another process writes to collection 'particular'"):
         collection.upsert(code_documents(["0000"]))
-    assert [one.id for one in theirs.all_documents()] == ["theirs0"]
+    assert [document.id for document in theirs.all_documents()] == ["theirs0"]
     # The rest of the tests go on with a view that is up to date.
     collection._progress.__init__(collection._progress._catalogue, "particular", writable=True)  # type: ignore[attr-defined]
 
@@ -136,7 +137,9 @@ def test_an_interrupted_write_is_completed_by_doing_it_again(
     assert collection.generation == generation
     assert collection.new_or_changed(documents) == documents[len(collection) :]
     assert collection.upsert(documents).generation == generation + 1
-    assert [one.id for one in collection.all_documents()] == [one.id for one in documents]
+    assert [document.id for document in collection.all_documents()] == [
+        document.id for document in documents
+    ]
 
 
 def test_answers_that_are_too_large_are_asked_for_in_parts(
@@ -144,7 +147,7 @@ def test_answers_that_are_too_large_are_asked_for_in_parts(
 ) -> None:
     documents = code_documents(["0000"] * 900)
     collection.upsert(documents)
-    collection.delete([one.id for one in documents[100:150]])
+    collection.delete([document.id for document in documents[100:150]])
     call = Cluster.call
 
     def refuse(self: Cluster, method: str, *args: object, **options: object) -> object:
@@ -154,11 +157,11 @@ def test_answers_that_are_too_large_are_asked_for_in_parts(
         return call(self, method, *args, **options)
 
     monkeypatch.setattr(Cluster, "call", refuse)
-    kept = [one.id for one in documents[:100] + documents[150:]]
-    assert [one.id for one in collection.all_documents()] == kept
+    kept = [document.id for document in documents[:100] + documents[150:]]
+    assert [document.id for document in collection.all_documents()] == kept
     page = collection.scroll(500)
     rest = collection.scroll(500, page.next_cursor)
-    assert [one.id for one in page.documents + rest.documents] == kept
+    assert [document.id for document in page.documents + rest.documents] == kept
 
 
 def test_what_milvus_cannot_hold_is_refused(collection: CollectionBackend) -> None:
@@ -207,7 +210,7 @@ def test_texts_and_vectors_come_back(other: MilvusFolder, tmp_path: Path) -> Non
     texts = other.create_collection("texts-of-words", encoder="words")
     texts.upsert([Document(id=str(at), text=text) for at, text in enumerate(random_texts(5))])
     texts.upsert([Document(id="empty", text="")])
-    assert [one.text for one in texts.all_documents()] == [*random_texts(5), ""]
+    assert [document.text for document in texts.all_documents()] == [*random_texts(5), ""]
     assert texts.search([Query(text=random_texts(5)[3])], 1).hits[0][0].distance == 0
     reranked = texts.search([Query(text=random_texts(5)[3])], 4, rerank=True)
     scores = [hit.rerank_score for hit in reranked.hits[0]]

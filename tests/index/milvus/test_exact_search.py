@@ -28,7 +28,7 @@ class Capricious:
     def __call__(self, queries: Sequence[bytes], limit: int, band: Band) -> list[list[Neighbour]]:
         assert 1 <= limit <= self.max_answer
         self.asked += 1
-        return [self.answer(np.frombuffer(one, np.uint8), limit, band) for one in queries]
+        return [self.answer(np.frombuffer(query, np.uint8), limit, band) for query in queries]
 
     def answer(self, query: Codes, limit: int, band: Band) -> list[Neighbour]:
         distances = hamming_distance(self.codes, query)

@@ -64,7 +64,7 @@ def fill(milvus_folder: MilvusFolder) -> Callable[[list[dict[str, Any]]], Collec
             for id_, payload in zip(ids, payloads, strict=True)
         ]
         if len(collection):
-            collection.delete([one.id for one in collection.all_documents()])
+            collection.delete([document.id for document in collection.all_documents()])
         collection.upsert(documents)
         return collection
 
@@ -92,7 +92,7 @@ def test_milvus_finds_what_matches(
         filter_ = parse_filter(record)
         expected = [one.id for one in stored if passes(one.payload, record)]
         page = collection.scroll(1000, filter=filter_)
-        assert [one.id for one in page.documents] == expected
+        assert [document.id for document in page.documents] == expected
         assert collection.count(filter_) == len(expected)
 
 

@@ -273,7 +273,7 @@ def test_passages_fit_what_a_model_reads() -> None:
     text = "word " * 1000 + "x" * 3000
 
     def is_too_long(texts: list[str]) -> list[bool]:
-        return [len(one) > 100 for one in texts]
+        return [len(text) > 100 for text in texts]
 
     spans = split_to_fit(text, [Span(0, len(text))], is_too_long)
     assert all(len(one) <= 100 for one in passage_texts(text, spans))

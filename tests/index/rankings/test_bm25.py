@@ -31,7 +31,7 @@ def collection(tmp_path: Path) -> Iterator[Collection]:
 def expected(
     collection: Collection, text: str, filter_: Filter | None = None
 ) -> list[tuple[str, float]]:
-    held = {one.row: one for one in collection.all_documents()}
+    held = {document.row: document for document in collection.all_documents()}
     oracle = BruteForceBm25([(row, one.text or "") for row, one in held.items()], ANALYZER)
     found = [(held[row], score / UNIT) for score, row in oracle.rank(text, len(held))]
     return [(one.id, score) for one, score in found if not filter_ or filter_.matches(one.payload)]

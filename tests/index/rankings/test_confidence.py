@@ -164,7 +164,7 @@ def test_groups_facets_and_copies_are_of_hits_above_the_threshold(
     assert found.groups is not None
     assert {one.id: [hit.id for hit in one.hits] for one in found.groups[0]} == groups
     assert found.facets is not None
-    counts = {one["value"]: one["count"] for one in found.facets[0][0].buckets}
+    counts = {bucket["value"]: bucket["count"] for bucket in found.facets[0][0].buckets}
     assert counts == {group: len(ids) for group, ids in groups.items()}
     apart = search(collection, TEXTS[3], N, collapse_duplicates=4, **options)
     ids = [hit.id for hit in kept]

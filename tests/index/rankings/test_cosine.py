@@ -55,9 +55,10 @@ def oracle(query: Floats, document: Floats) -> float:
 def test_cosines_are_exact_sums_of_rounded_numbers(vectors: Floats) -> None:
     query, documents = vectors[0], vectors[1:]
     found = cosines(whole_numbers(query[None])[0], whole_numbers(documents))
-    assert found.tolist() == [oracle(query, one) for one in documents]
+    assert found.tolist() == [oracle(query, document) for document in documents]
     alone = [
-        cosines(whole_numbers(query[None])[0], whole_numbers(one[None]))[0] for one in documents
+        cosines(whole_numbers(query[None])[0], whole_numbers(document[None]))[0]
+        for document in documents
     ]
     assert found.tolist() == alone
 
@@ -140,8 +141,8 @@ def test_the_candidates_of_a_ranking_are_ordered_by_cosine(
         assert (result.rescored_by, result.candidates) == ("vectors", 15)
         assert result.rankings == [ranking] * 9
         alone = [
-            collection.search([one], 4, ranking=ranking, offset=1, rescore=Rescore("vectors", 3))
-            for one in queries
+            collection.search([query], 4, ranking=ranking, offset=1, rescore=Rescore("vectors", 3))
+            for query in queries
         ]
         assert [one.hits[0] for one in alone] == result.hits
 
@@ -261,7 +262,7 @@ def test_a_text_and_a_vector_are_searched_by_words_and_codes(collection: Collect
     assert result.hits[1] == collection.search([only], 60).hits[0]
     (hits,) = collection.search([both], 60, ranking="bm25").hits
     words = set(text.split())
-    stored = {one.id: one.text or "" for one in collection.all_documents()}
+    stored = {document.id: document.text or "" for document in collection.all_documents()}
     assert {hit.id for hit in hits} == {id_ for id_ in stored if words & set(stored[id_].split())}
     asymmetric = collection.search([both], 60, ranking="asymmetric").hits
     assert asymmetric == collection.search([only], 60, ranking="asymmetric").hits

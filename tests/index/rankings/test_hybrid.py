@@ -119,7 +119,7 @@ def test_it_ranks_as_scoring_every_document_does(
 ) -> None:
     rng = np.random.default_rng(seed)
     codes = clustered_codes(rng, n_documents, 16, centres=3)
-    texts = [one.text or "" for one in text_documents(n_documents, seed)]
+    texts = [document.text or "" for document in text_documents(n_documents, seed)]
     rows = np.arange(n_documents)
     ranking = HybridRanking(
         IndexSnapshot.build(0, codes, rows),
@@ -221,7 +221,9 @@ def test_a_filter_changes_no_score(collection: Collection) -> None:
     third = parse_filter({"field": "third", "eq": 2})
     (text,) = random_texts(1, seed=5)
     whole = all_hits(collection, text)
-    kept = {one.id for one in collection.all_documents() if third.matches(one.payload)}
+    kept = {
+        document.id for document in collection.all_documents() if third.matches(document.payload)
+    }
     assert all_hits(collection, text, third) == [one for one in whole if one[0] in kept]
 
 
@@ -295,7 +297,7 @@ def test_the_order_is_the_same_however_the_collection_came_about(
 def test_codes_too_long_for_products_rank_as_others_do(n_bits: int) -> None:
     rng = np.random.default_rng(n_bits)
     codes = clustered_codes(rng, 50, n_bits, centres=3)
-    texts, rows = [one.text or "" for one in text_documents(50, n_bits)], np.arange(50)
+    texts, rows = [document.text or "" for document in text_documents(50, n_bits)], np.arange(50)
     generation = IndexSnapshot.build(0, codes[:30], rows[:30]).with_changes(
         1, codes[30:], rows[30:], rows[:2]
     )

@@ -41,7 +41,7 @@ def test_candidates_are_put_in_the_order_of_another_score(collection: Collection
         ASKED, 4, ranking="hamming", offset=1, rescore=Rescore("bm25", oversample=3)
     )
     candidates = ranked(collection, "hamming")[:15]
-    row_of = {one.id: one.row for one in collection.all_documents()}
+    row_of = {document.id: document.row for document in collection.all_documents()}
     (by_words,) = collection.search(ASKED, 60, ranking="bm25").hits
     score_of = {hit.id: hit.score for hit in by_words}
     expected = sorted(candidates, key=lambda id_: (-score_of.get(id_, 0), row_of[id_]))

@@ -46,7 +46,7 @@ def queries_of(weights: Floats) -> EncodedQueries:
 def exact_ranking(weights: Floats, codes: Codes, rows: Rows) -> list[tuple[int, int]]:
     """The twin: (row, score) by (score descending, row), in Python's whole numbers."""
     signs = (unpack_codes(codes).astype(int) * 2 - 1).tolist()
-    largest = max((abs(float(one)) for one in weights), default=0.0)
+    largest = max((abs(float(weight)) for weight in weights), default=0.0)
     scale = Fraction(1)
     while largest and largest * scale > 2**20:
         scale /= 2
@@ -54,10 +54,10 @@ def exact_ranking(weights: Floats, codes: Codes, rows: Rows) -> list[tuple[int, 
         scale *= 2
     if largest and largest * scale == 2**20:
         scale /= 2
-    whole = [round(Fraction(float(one)) * scale) for one in weights]
+    whole = [round(Fraction(float(weight)) * scale) for weight in weights]
     scored = [
-        (row, sum(w * s for w, s in zip(whole, one, strict=True)))
-        for row, one in zip(rows.tolist(), signs, strict=True)
+        (row, sum(w * s for w, s in zip(whole, sign, strict=True)))
+        for row, sign in zip(rows.tolist(), signs, strict=True)
     ]
     return sorted(scored, key=lambda one: (-one[1], one[0]))
 
@@ -76,9 +76,9 @@ def test_the_asymmetric_ranking_is_its_twin(seed: int, n: int, k: int, scale: fl
     weights[3] = np.sign(weights[3])
     ranking = AsymmetricRanking(IndexSnapshot.build(1, codes, rows))
     found = ranking.rank(queries_of(weights), k)
-    for one, (place_rows, scores, _) in zip(weights, found, strict=True):
+    for weight, (place_rows, scores, _) in zip(weights, found, strict=True):
         pairs = list(zip(place_rows.tolist(), scores.tolist(), strict=True))
-        assert pairs == exact_ranking(one, codes, rows)[:k]
+        assert pairs == exact_ranking(weight, codes, rows)[:k]
     again = ranking.score(queries_of(weights), [one.rows for one in found])
     assert [one.tolist() for one in again] == [one.scores.tolist() for one in found]
 
@@ -105,9 +105,9 @@ def test_a_ranking_by_hamming_distance_scores_the_rows_of_another() -> None:
     )
     queries = EncodedQueries.of_codes(clustered_codes(rng, 2, 32))
     places = [rng.permutation(200)[:30], rng.permutation(200)[:5]]
-    scores = HammingRanking(generation).score(queries, [rows[one] for one in places])
-    for code, one, found in zip(queries.codes, places, scores, strict=True):
-        assert found.tolist() == (-hamming_distance(codes[one], code)).tolist()
+    scores = HammingRanking(generation).score(queries, [rows[position] for position in places])
+    for code, position, found in zip(queries.codes, places, scores, strict=True):
+        assert found.tolist() == (-hamming_distance(codes[position], code)).tolist()
 
 
 @pytest.mark.parametrize("way", ["kernel", "without the kernel"])

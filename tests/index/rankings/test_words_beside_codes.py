@@ -113,7 +113,9 @@ def test_what_a_query_lacks_is_said(
 
 def test_vectors_beside_codes_rescore(tmp_path: Path) -> None:
     with Collection.create(tmp_path, "kept", n_bits=N_BITS, keep_vectors="int8") as collection:
-        collection.add([{**one, "vector": VECTORS[at]} for at, one in enumerate(DOCUMENTS)])
+        collection.add(
+            [{**document, "vector": VECTORS[at]} for at, document in enumerate(DOCUMENTS)]
+        )
         query = VECTORS[3] + VECTORS[9]
         rescore = {"by": "vectors", "oversample": 20}
         found = collection.search(query, rescore=rescore, limit=5)
@@ -132,7 +134,7 @@ def test_a_service_takes_and_finds_both(tmp_path: Path) -> None:
         assert client.put(path, json={"n_bits": N_BITS}).status_code == 201
         some = {"documents": DOCUMENTS[:30]}
         assert client.put(f"{path}/documents", json=some).json()["upserted"] == 30
-        lines = "".join(json.dumps(one) + "\n" for one in DOCUMENTS[30:])
+        lines = "".join(json.dumps(document) + "\n" for document in DOCUMENTS[30:])
         headers = {"content-type": "application/x-ndjson"}
         bulk = client.post(f"{path}/documents:bulk", content=lines, headers=headers)
         assert bulk.json()["written"] == 30, bulk.text

@@ -59,8 +59,8 @@ def filled(collection: Collection, size: int, seed: int = 0) -> list[Document]:
     collection.delete(sorted(gone))
     collection.update_payloads([PayloadUpdate(ids=("1", "2"), set={"label": "b", "price": 7})])
     return [
-        Document(id=one.id, code=one.code, text=one.text, payload=one.payload)
-        for one in collection.all_documents()
+        Document(id=document.id, code=document.code, text=document.text, payload=document.payload)
+        for document in collection.all_documents()
     ]
 
 
@@ -74,7 +74,7 @@ def collection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Colle
 def in_sqlite(documents: list[Document], query: str) -> list[tuple[Any, ...]]:
     with sqlite3.connect(":memory:") as connection:
         connection.execute("CREATE TABLE d (id TEXT, p TEXT)")
-        rows = [(one.id, json.dumps(dict(one.payload))) for one in documents]
+        rows = [(document.id, json.dumps(dict(document.payload))) for document in documents]
         connection.executemany("INSERT INTO d VALUES (?, ?)", rows)
         return connection.execute(query).fetchall()
 
@@ -99,7 +99,7 @@ def test_counts_of_ten_thousand_documents_are_those_of_sqlite(collection: Collec
         f" count(*) FROM d WHERE v IS NOT NULL AND {where} GROUP BY 1, v ORDER BY 3 DESC",
     )
     expected = [(bool(value) if truth else value, count) for truth, value, count in by_label]
-    assert [(one["value"], one["count"]) for one in labels.buckets] == expected
+    assert [(bucket["value"], bucket["count"]) for bucket in labels.buckets] == expected
     assert labels.documents == sum(count for _, count in expected)
     assert labels.documents + labels.missing == collection.count(parse_filter(condition))
     by_price = in_sqlite(
@@ -107,19 +107,19 @@ def test_counts_of_ten_thousand_documents_are_those_of_sqlite(collection: Collec
         "SELECT CAST(json_extract(p, '$.price') / 5.0 AS INTEGER) * 5 AS b, count(*) FROM d"
         f" WHERE b IS NOT NULL AND {where} GROUP BY b ORDER BY b",
     )
-    assert [(one["from"], one["count"]) for one in prices.buckets] == by_price
+    assert [(bucket["from"], bucket["count"]) for bucket in prices.buckets] == by_price
     ranges = in_sqlite(
         documents,
         f"SELECT sum(v < 10), sum(v BETWEEN 10 AND 20.5) FROM (SELECT json_extract(p, '$.price')"
         f" AS v FROM d WHERE {where})",
     )
-    assert tuple(one["count"] for one in cheap.buckets) == ranges[0]
+    assert tuple(bucket["count"] for bucket in cheap.buckets) == ranges[0]
 
 
 def test_dates_are_counted_by_the_month_of_their_instant(collection: Collection) -> None:
     documents = [
-        Document(id=str(n), code="0000", payload={"sent": one, "tags": [one, "x", "x"]})
-        for n, one in enumerate([*TIMES, "no date", 7])
+        Document(id=str(n), code="0000", payload={"sent": value, "tags": [value, "x", "x"]})
+        for n, value in enumerate([*TIMES, "no date", 7])
     ]
     collection.upsert(documents)
     (months,) = collection.facets(parse_facets({"field": "sent", "calendar_interval": "month"}))[0]
@@ -175,7 +175,7 @@ def test_facets_of_a_search_count_what_it_finds(collection: Collection, ranking:
         ((labels,),) = result.facets
         present = [one for one in whole if (one.payload or {}).get("label") is not None]
         assert (labels.documents, labels.missing) == (len(present), len(whole) - len(present))
-        assert sum(one["count"] for one in labels.buckets) == len(present)
+        assert sum(bucket["count"] for bucket in labels.buckets) == len(present)
 
 
 def place(value: Any) -> tuple[Any, ...]:
@@ -217,7 +217,7 @@ def test_a_sorted_listing_is_a_stable_sort_with_missing_values_last(
         cursor = None
         while True:
             page = collection.scroll(limit, cursor, None, fields)
-            found += [one.id for one in page.documents]
+            found += [document.id for document in page.documents]
             collection.upsert([Document(id=f"late{len(found)}", code="0000", payload={"label": 0})])
             cursor = page.next_cursor
             if cursor is None:
@@ -259,7 +259,7 @@ def test_pages_list_everything_once(collection: Collection) -> None:
     filled(collection, 50)
     pages = pages_of(collection, None, parse_sort("price:desc"))
     listed = [document.id for page in pages for document in page]
-    assert sorted(listed) == sorted(one.id for one in collection.all_documents())
+    assert sorted(listed) == sorted(document.id for document in collection.all_documents())
 
 
 @pytest.mark.parametrize(
@@ -348,19 +348,19 @@ def test_values_of_any_field_are_those_of_the_payloads(payloads: list[dict[str, 
     with TemporaryDirectory() as folder:
         collection = opened(Path(folder) / "store.sqlite")
         collection.upsert(
-            Document(id=str(n), code="0000", payload=one) for n, one in enumerate(payloads)
+            Document(id=str(n), code="0000", payload=payload) for n, payload in enumerate(payloads)
         )
         for key in KEYS:
             expected: Counter[tuple[bool, Any]] = Counter()
-            for one in payloads:
-                value = one.get(key)
+            for payload in payloads:
+                value = payload.get(key)
                 held = value if isinstance(value, list) else [value]
                 scalars = [x for x in held if x is not None and not isinstance(x, dict)]
                 expected.update({(isinstance(x, bool), x) for x in scalars})
             (counted,) = collection.facets(parse_facets({"field": key, "limit": 1000})).facets
             found = {
-                (isinstance(one["value"], bool), one["value"]): one["count"]
-                for one in counted.buckets
+                (isinstance(bucket["value"], bool), bucket["value"]): bucket["count"]
+                for bucket in counted.buckets
             }
             assert found == dict(expected)
         collection.close()
@@ -391,11 +391,13 @@ def test_filters_on_fields_without_an_index_follow_updates(data: st.DataObject) 
             str(n): {"a": data.draw(values), "b": n % 4}
             for n in range(data.draw(st.integers(1, 9)))
         }
-        collection.upsert(Document(id=i, code="0000", payload=one) for i, one in payloads.items())
+        collection.upsert(
+            Document(id=i, code="0000", payload=payload) for i, payload in payloads.items()
+        )
         for _ in range(data.draw(st.integers(1, 6))):
             record, marked = data.draw(conditions), data.draw(values)
             filter_ = parse_filter(record)
-            expected = {i for i, one in payloads.items() if passes(one, record)}
+            expected = {i for i, payload in payloads.items() if passes(payload, record)}
             (hits,) = collection.search([Query(code="0000")], 100, filter=filter_).hits
             assert {hit.id for hit in hits} == expected
             update = PayloadUpdate(filter=filter_, set={"a": marked})
@@ -438,11 +440,12 @@ def test_indexes_of_fields_follow_any_update(
         collection = opened(Path(folder) / "store.sqlite", PATHS)
         ids = tuple(str(n) for n in range(len(payloads)))
         collection.upsert(
-            Document(id=i, code="0000", payload=one) for i, one in zip(ids, payloads, strict=True)
+            Document(id=i, code="0000", payload=payload)
+            for i, payload in zip(ids, payloads, strict=True)
         )
         for update in updates:
             collection.update_payloads([PayloadUpdate(ids=ids, **update)])
-            stored = {one.id: one.payload for one in collection.all_documents()}
+            stored = {document.id: document.payload for document in collection.all_documents()}
             for record in [{"field": path, "in": [1, "u"]} for path in PATHS]:
                 expected = {i for i, one in stored.items() if passes(one, record)}
                 hits = collection.search([Query(code="0000")], 9, filter=parse_filter(record)).hits

@@ -171,7 +171,7 @@ def test_scrolling_has_bounds_and_cursors_of_its_own(collection: Collection) -> 
     page = collection.scroll(10)
     with pytest.raises(InputError, match="cursor: is "):
         collection.scroll(10, page.next_cursor, parse_filter({"field": "at", "eq": 1}))
-    assert [one.id for one in collection.scroll(3, page.next_cursor).documents] == [
+    assert [document.id for document in collection.scroll(3, page.next_cursor).documents] == [
         "d10",
         "d11",
         "d12",

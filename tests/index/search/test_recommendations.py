@@ -49,7 +49,7 @@ def sigmoid(x: float) -> float:
 
 def best_score(at: int, positive: list[int], negative: list[int]) -> float:
     def similarity(places: list[int]) -> float:
-        return max((SIGNS[at] @ SIGNS[one] / BITS for one in places), default=-2)
+        return max((SIGNS[at] @ SIGNS[position] / BITS for position in places), default=-2)
 
     like, unlike = similarity(positive), similarity(negative)
     return sigmoid(like) if like > unlike else -sigmoid(unlike)
@@ -124,13 +124,15 @@ def test_the_best_of_many_are_those_of_all_in_order(
 ) -> None:
     if not positive and not negative:
         positive = [1]
-    left = {int(one.id): one.code for one in many.documents()}
+    left = {int(document.id): document.code for document in many.documents()}
     bits = {
         at: np.unpackbits(np.frombuffer(bytes.fromhex(code), np.uint8)) for at, code in left.items()
     }
 
     def distance(at: int, places: list[int]) -> int:
-        return min((int((bits[at] != bits[one]).sum()) for one in places), default=BITS + 1)
+        return min(
+            (int((bits[at] != bits[position]).sum()) for position in places), default=BITS + 1
+        )
 
     def rank(at: int) -> tuple[int, int]:
         like, unlike = distance(at, positive), distance(at, negative)
@@ -160,7 +162,7 @@ def test_diverse_hits_are_those_of_the_greedy_loop(
     collection: Collection, diversity: float
 ) -> None:
     ranked = collection.search(id="d0", limit=N)
-    places = [int(one[1:]) for one in ranked.ids]
+    places = [int(id_[1:]) for id_ in ranked.ids]
     similarity = SIGNS[places] @ SIGNS[places].T / BITS
     chosen = greedy(similarity, ranked.relevances, diversity, 12)
     for limit in (1, 5, 12):
@@ -198,7 +200,7 @@ def test_a_service_recommends_as_the_library_does(
         diverse = here.search(id="d1", limit=5, diversity=0.8)
     flags = "codes --like d1 --like d2 --unlike d5 --strategy best_score --limit 7 --json".split()
     assert main(["search", *flags, "--data-dir", str(data)]) == 0
-    assert [one["id"] for one in json.loads(capsys.readouterr().out)["hits"]] == expected.ids
+    assert [hit["id"] for hit in json.loads(capsys.readouterr().out)["hits"]] == expected.ids
     with service_with_keys(data) as (url, key), Client(url, key) as client:
         served = ServedCollection(client, "codes")
         found = served.recommend(["d1", "d2"], ["d5"], strategy="best_score", limit=7)
@@ -207,7 +209,7 @@ def test_a_service_recommends_as_the_library_does(
         assert served.search(id="d1", limit=5, diversity=0.8).ids == diverse.ids
         monkeypatch.setenv("HUMMINGBIT_KEY", key)
         assert main(["search", *flags, "--url", url]) == 0
-        assert [one["id"] for one in json.loads(capsys.readouterr().out)["hits"]] == expected.ids
+        assert [hit["id"] for hit in json.loads(capsys.readouterr().out)["hits"]] == expected.ids
         with pytest.raises(ServiceError, match="code") as refused:
             client.recommend("codes", ["d1", {"code": "00"}])
         assert refused.value.status == 422

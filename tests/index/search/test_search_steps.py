@@ -38,7 +38,7 @@ def test_reranking_reorders_the_hits_by_the_probabilities_of_the_query(folder: P
     assert [hit.id for hit in result.hits[0]] != [hit.id for hit in plain.hits[0]]
     assert all(hit.rerank_score is None and hit.code is None for hit in plain.hits[0])
     logits = encoder.logits([query.text or ""])[0].astype(float) - encoder.thresholds.astype(float)
-    alpha = [1 / (1 + np.exp(-one)) for one in logits]
+    alpha = [1 / (1 + np.exp(-logit)) for logit in logits]
     for hit in result.hits[0]:
         bits = np.unpackbits(code_from_hex(hit.code or "", 32))
         score = sum(abs(a - c) for a, c in zip(alpha, bits.tolist(), strict=True))
@@ -67,7 +67,7 @@ def test_vectors_are_reranked_too(folder: Path) -> None:
     with DataFolder(folder, writable=True) as data:
         collection = data.create_collection("c", encoder="numbers")
         vectors = rng.normal(size=(30, 6)).astype(np.float32)
-        collection.upsert([Document(id=f"d{i}", vector=one) for i, one in enumerate(vectors)])
+        collection.upsert([Document(id=f"d{i}", vector=vector) for i, vector in enumerate(vectors)])
         result = collection.search([Query(vector=vectors[0])], 30, rerank=True)
         assert [hit.rerank_score for hit in result.hits[0]] == sorted(
             hit.rerank_score or 0.0 for hit in result.hits[0]
@@ -126,4 +126,4 @@ def test_a_text_that_the_encoder_does_not_know_is_found_by_its_words(folder: Pat
     for result in (by_words, by_both):
         assert [[hit.id for hit in hits][:2] for hits in result.hits] == [["d11", "d10"], []]
         # The encoder reads "blorp" by the word beside it in a document.
-        assert [one and one.recognized_terms for one in result.queries.terms] == [1, 0]
+        assert [term and term.recognized_terms for term in result.queries.terms] == [1, 0]

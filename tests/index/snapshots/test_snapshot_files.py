@@ -52,7 +52,8 @@ def fill(path: Path) -> None:
 
 def held(collection: CollectionBackend) -> list[tuple[object, ...]]:
     return [
-        (one.id, one.row, one.code, one.text, one.payload) for one in collection.all_documents()
+        (document.id, document.row, document.code, document.text, document.payload)
+        for document in collection.all_documents()
     ]
 
 

@@ -119,7 +119,7 @@ def test_indexes_change_no_answer(
                 filter_ = parse_filter(write)
                 gone = expected(payloads, filter_)
                 assert collection.delete_where(filter_).deleted == len(gone)
-                payloads = {id_: one for id_, one in payloads.items() if id_ not in gone}
+                payloads = {id_: payload for id_, payload in payloads.items() if id_ not in gone}
             else:
                 given_ = [Document(id=id_, code="00", payload=one) for id_, one in write.items()]
                 collection.upsert(given_)
@@ -227,7 +227,7 @@ def test_what_an_earlier_version_packed_of_a_dotted_field_is_not_trusted(tmp_pat
     filter_ = parse_filter({"field": "a.b", "eq": 1})
     right = {str(number) for number in range(40) if number % 4 < 3}
     with closing(opened(path, ["a.b"])) as collection:
-        collection.upsert([document(number, **one) for number, one in enumerate(payloads)])
+        collection.upsert([document(number, **payload) for number, payload in enumerate(payloads)])
     with closing(sqlite3.connect(path)) as connection, connection:
         # It knew nested objects only.
         for first in range(1, 41, RUN):
@@ -263,14 +263,16 @@ def test_fields_that_no_filter_could_name_are_refused(fields: list[str], message
 def test_of_long_strings_only_what_filters_look_at_is_packed(collection: Collection) -> None:
     longest = "x" * MAX_STRING_LENGTH
     strings = [longest[:-1], longest, longest + "\0", longest + "a", longest + "b" * 10**6, "y"]
-    documents = [document(n, t=one) for n, one in enumerate([*strings, strings, [strings[4]], [7]])]
+    documents = [
+        document(n, t=string) for n, string in enumerate([*strings, strings, [strings[4]], [7]])
+    ]
     collection.upsert(documents)
     collection.set_indexed_fields(["t"])
     with collection.store.read_transaction() as connection:
         packed = connection.execute("SELECT max(length(packed)) FROM field_runs").fetchone()[0]
     assert packed < 20 * MAX_STRING_LENGTH
     conditions = [{name: longest} for name in ("eq", "gt", "gte", "lt", "lte")]
-    filters = [parse_filter({"field": "t", **one}) for one in conditions]
+    filters = [parse_filter({"field": "t", **condition}) for condition in conditions]
     # Which no request may name, but a caller of the library can.
     filters += [AnyOf("t", (strings[4],)), InRange("t", gt=strings[3])]
     for filter_ in filters:
@@ -284,7 +286,7 @@ def test_a_run_with_too_much_in_lists_is_left_to_the_payloads(
 ) -> None:
     monkeypatch.setattr(field_indexes, "MAX_COST", cost_of_list([0] * 20))
     lists: list[list[Any]] = [[n] if n < 8 else [*range(n)] if n % 2 else ["x"] for n in range(30)]
-    documents = [document(number, t=one) for number, one in enumerate(lists)]
+    documents = [document(number, t=list_) for number, list_ in enumerate(lists)]
     collection.upsert(documents)
     collection.set_indexed_fields(["n", "t"])
 

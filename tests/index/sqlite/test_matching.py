@@ -103,15 +103,16 @@ def test_a_pass_that_fails_tells_everybody_who_waits(store: Store) -> None:
 def test_filters_of_one_statement_mean_what_each_means_alone(
     payloads: list[dict[str, Any]], given_filters: list[dict[str, Any]]
 ) -> None:
-    asked = [parse_filter(one) for one in given_filters]
+    asked = [parse_filter(filter_) for filter_ in given_filters]
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(
             "CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT, payload TEXT)"
         )
-        rows = [(at + 1, payload_to_json(one)) for at, one in enumerate(payloads)]
+        rows = [(at + 1, payload_to_json(payload)) for at, payload in enumerate(payloads)]
         connection.executemany("INSERT INTO documents (row, payload) VALUES (?, ?)", rows)
         found = matching_between(connection, asked, 0, len(payloads))
     expected = [
-        [at + 1 for at, one in enumerate(payloads) if filter_.matches(one)] for filter_ in asked
+        [at + 1 for at, payload in enumerate(payloads) if filter_.matches(payload)]
+        for filter_ in asked
     ]
     assert [one.tolist() for one in found] == expected

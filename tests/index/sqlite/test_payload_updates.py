@@ -44,7 +44,9 @@ def collection(tmp_path: Path) -> Iterator[Collection]:
     payloads = [
         {"year": 2000 + n, "tags": ["x"], "by": {"name": "Ann", "age": n}} for n in range(9)
     ]
-    documents = [Document(id=str(n), code="00", payload=one) for n, one in enumerate(payloads)]
+    documents = [
+        Document(id=str(n), code="00", payload=payload) for n, payload in enumerate(payloads)
+    ]
     collection.upsert(documents)
     yield collection
     collection.close()
@@ -218,7 +220,7 @@ def test_filters_find_what_the_payloads_say_after_any_changes(
     try:
         documents = [Document(id=id_, code="00", payload={"a": id_}) for id_ in IDS[:9]]
         collection.upsert(documents)
-        model: dict[str, Any] = {one.id: dict(one.payload) for one in documents}
+        model: dict[str, Any] = {document.id: dict(document.payload) for document in documents}
         for kind, step in steps:
             if kind == "upsert":
                 collection.upsert([Document(id=i, code="00", payload=p) for i, p in step.items()])
@@ -227,15 +229,15 @@ def test_filters_find_what_the_payloads_say_after_any_changes(
             else:
                 change = PayloadUpdate.of(step)
                 wanted = [
-                    one.id
-                    for one in collection.all_documents()
-                    if one.id in step.get("ids", ())
-                    or ("filter" in step and passes(one.payload, step["filter"]))
+                    document.id
+                    for document in collection.all_documents()
+                    if document.id in step.get("ids", ())
+                    or ("filter" in step and passes(document.payload, step["filter"]))
                 ]
                 assert collection.update_payloads([change]).matched == len(wanted)
                 for id_ in wanted:
                     model[id_] = change.apply(model[id_])
-            stored = {one.id: one.payload for one in collection.all_documents()}
+            stored = {document.id: document.payload for document in collection.all_documents()}
             if kind == "update":
                 assert stored == model
             model = {id_: dict(payload) for id_, payload in stored.items()}

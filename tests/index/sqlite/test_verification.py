@@ -137,8 +137,8 @@ def test_pages_that_sqlite_cannot_read_are_reported(path: Path) -> None:
     store = Store(path, writable=True)
     with closing(store), store.read_transaction() as connection:
         assert any(
-            one.startswith("SQLite: ")
-            for one in verify_store(connection, CodeColumn(2), None).problems
+            problem.startswith("SQLite: ")
+            for problem in verify_store(connection, CodeColumn(2), None).problems
         )
 
 

@@ -27,7 +27,7 @@ def test_all_files_together_are_small() -> None:
 def test_vendored_files_are_as_listed() -> None:
     folder = files("hummingbit.service.console") / "static" / "vendor"
     listed = dict(VENDORED.findall((folder / "VENDORED.md").read_text("utf-8")))
-    there = {one.name for one in folder.iterdir()} - {"VENDORED.md"}
+    there = {path.name for path in folder.iterdir()} - {"VENDORED.md"}
     assert {name for name in there if not name.endswith(".LICENSE")} == set(listed)
     for name, checksum in listed.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == checksum, name

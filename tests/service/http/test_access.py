@@ -199,7 +199,9 @@ def test_maps_and_duplicates_of_a_key_to_read_make_room_for_each_other(tmp_path:
         kept = [id_ for id_ in drawn if client.get(f"/v1/maps/{id_}").status_code == 200]
         assert kept == drawn[-len(kept) :]
         assert 1 <= len(kept) < 6
-        held = [one for one in (tmp_path / "jobs").rglob("*") if one.parent.parent.name == "jobs"]
+        held = [
+            path for path in (tmp_path / "jobs").rglob("*") if path.parent.parent.name == "jobs"
+        ]
         assert sum(one.stat().st_size for one in held) <= 1800
 
 
@@ -232,7 +234,7 @@ def test_a_key_to_read_evaluates_as_a_job_within_its_quota_and_verifies_at_once_
         assert "together they may have 40,000" in problem["detail"]
         # The quota of one key is not another's.
         assert client.post(f"{path}/evaluate", json=body, headers=writer).status_code == 202
-        held = sum(one.stat().st_size for one in tmp_path.glob("jobs/*/*"))
+        held = sum(path.stat().st_size for path in tmp_path.glob("jobs/*/*"))
         assert held <= 2 * 40_000
 
 

@@ -77,7 +77,7 @@ def json_lines(_: Any, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     lines = value if isinstance(value, list) else [value]
-    written = (one if isinstance(one, str) else json.dumps(one) for one in lines)
+    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
     return "\n".join(written).encode("utf-8", "surrogatepass")
 
 
@@ -117,7 +117,9 @@ def make_collections(client: httpx.Client) -> None:
 
 def operations(client: httpx.Client) -> list[APIOperation[Any, Any, Any, Any]]:
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
-    found = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
+    found = [
+        operation.ok() for operation in schema.get_all_operations() if isinstance(operation, Ok)
+    ]
     assert len(found) == len(list(schema.get_all_operations())), "the description is invalid"
     return found
 

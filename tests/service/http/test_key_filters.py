@@ -205,13 +205,13 @@ def others(http: httpx.Client) -> list[dict[str, Any]]:
     answer = http.post(f"{NOTES}/documents:scroll", json={"with_payload": True})
     assert answer.status_code == 200, answer.text
     documents: list[dict[str, Any]] = answer.json()["documents"]
-    return [one for one in documents if one["payload"].get("tenant") != "alpha"]
+    return [document for document in documents if document["payload"].get("tenant") != "alpha"]
 
 
 def is_secret(answer: str, request: Request) -> str | None:
     """Return a part of the other tenant's documents in an answer that the request did not name."""
     named = json.dumps(request)
-    return next((one for one in SECRETS if one in answer and one not in named), None)
+    return next((secret for secret in SECRETS if secret in answer and secret not in named), None)
 
 
 def test_every_route_applies_the_filter_or_refuses_the_key(tenant: Tenant) -> None:
@@ -271,7 +271,7 @@ def test_the_tenant_sees_its_own_documents_as_if_they_were_all(tenant: Tenant) -
         hits = client.search("notes", "shared", limit=50, ranking="bm25")["hits"]
         assert {hit["id"] for hit in hits} == {f"own-{at}" for at in range(6)}
         facets = client.facets("notes", ["tenant"])
-        assert [one["value"] for one in facets["facets"][0]["buckets"]] == ["alpha"]
+        assert [bucket["value"] for bucket in facets["facets"][0]["buckets"]] == ["alpha"]
         with pytest.raises(ServiceError) as missing:
             client.get("notes", "other-1")
         assert missing.value.status == 404

@@ -192,7 +192,7 @@ def test_changes_at_once_are_all_kept(tmp_path: Path) -> None:
     printed = [(*process.communicate(), process.returncode) for process in processes]
     assert [status for _, _, status in printed] == [0] * len(changes), printed
     keys = [out.decode().strip() for out, _, _ in printed[n:]]
-    stored = {one.name: one.sha256 for one in read_keys(path)}
+    stored = {key.name: key.sha256 for key in read_keys(path)}
     assert stored == {f"made-{n}": hash_key(key) for n, key in enumerate(keys)}
 
 
@@ -218,7 +218,7 @@ def test_a_killed_change_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "keys.json.partial").chmod(0o644)
     create_key(path, "ci", "read")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [one.name for one in read_keys(path)] == ["ci"]
+    assert [key.name for key in read_keys(path)] == ["ci"]
     assert not (tmp_path / "keys.json.partial").exists()
 
 

@@ -53,7 +53,7 @@ def test_a_key_of_a_collection_reaches_nothing_else(
             assert http.put("/v1/collections/other/documents", json=body).status_code == 403
             assert http.request("HEAD", "/v1/collections/other").status_code == 403
     assert main(["keys", "list", "--json", "--data-dir", str(tmp_path)]) == 0
-    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)["keys"]}
+    listed = {key["name"]: key for key in json.loads(capsys.readouterr().out)["keys"]}
     assert listed["n"]["collections"] == ["notes", "current"]
     assert listed["n"]["expires"] > datetime.now(UTC).isoformat()
 
@@ -88,7 +88,9 @@ def test_no_body_lets_a_key_of_a_collection_reach_another(tmp_path: Path) -> Non
                     expected = {403} if operation["x-role"] == "admin" else {415, 422}
                     assert answer.status_code in expected, (method, path, answer.text)
                     if answer.status_code == 422:
-                        pointers = {one["pointer"].strip("/") for one in answer.json()["errors"]}
+                        pointers = {
+                            error["pointer"].strip("/") for error in answer.json()["errors"]
+                        }
                         assert pointers >= NAMING, (method, path)
             assert sent > 10
             http.headers["Authorization"] = f"Bearer {admin}"

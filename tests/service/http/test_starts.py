@@ -89,9 +89,9 @@ def test_searches_that_arrive_together_are_answered_as_alone(
     alone = [send(client, "POST", PATH, body) for body in bodies]
     host, port = client.base_url.host, client.base_url.port
     connections = [http.client.HTTPConnection(host, port) for _ in bodies]
-    for one in connections:  # the service accepts them
-        exchange(one, SEARCH)
-        one.getresponse().read()
+    for connection in connections:  # the service accepts them
+        exchange(connection, SEARCH)
+        connection.getresponse().read()
     begun, arrived = threading.Event(), threading.Event()
     answered: list[int] = []
     answer_now = Batcher.answer_now
@@ -107,15 +107,15 @@ def test_searches_that_arrive_together_are_answered_as_alone(
     first = http.client.HTTPConnection(host, port)
     exchange(first, SEARCH)
     assert begun.wait(60)  # nothing is read until all have arrived
-    for one, body in zip(connections, bodies, strict=True):
-        exchange(one, body)
+    for connection, body in zip(connections, bodies, strict=True):
+        exchange(connection, body)
     arrived.set()
     assert first.getresponse().status == 200
-    for one, expected in zip(connections, alone, strict=True):
-        response = one.getresponse()
+    for connection, expected in zip(connections, alone, strict=True):
+        response = connection.getresponse()
         assert response.status == expected.status_code
         assert json.load(response).get("hits") == expected.json().get("hits")
-        one.close()
+        connection.close()
     first.close()
     assert answered == [1, 11]
 

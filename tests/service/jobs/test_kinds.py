@@ -44,7 +44,7 @@ def client(data: Path) -> Iterator[httpx.Client]:
 def fill(client: httpx.Client, name: str, count: int = 200, start: int = 0) -> None:
     send(client, "PUT", f"/v1/collections/{name}", {"encoder": "words"}).raise_for_status()
     texts = random_texts(count, seed=start)
-    upsert(client, name, [{"id": f"d{start + at}", "text": one} for at, one in enumerate(texts)])
+    upsert(client, name, [{"id": f"d{start + at}", "text": text} for at, text in enumerate(texts)])
 
 
 def upsert(client: httpx.Client, name: str, documents: list[dict[str, Any]]) -> None:

@@ -94,7 +94,7 @@ def test_what_cannot_be_is_named(
     code = "unknown_encoder" if status == 404 else "invalid_request"
     problem = check_problem(response, status, code)
     if pointer is not None:
-        assert [one["pointer"] for one in problem["errors"]] == [pointer]
+        assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
 def test_texts_are_counted_before_they_are_looked_at(client: httpx.Client) -> None:

@@ -103,7 +103,7 @@ def test_what_is_known_of_a_text_is_said(
         assert hits_of(typed) == hits_of(meant)
     assert "recognized_terms" not in search(id="t3")
     batch = client.post(f"{path}/search/batch", json={"searches": [{"text": "zzqx"}, {"id": "t1"}]})
-    assert [len(one["hits"]) for one in batch.json()["results"]] == [0, 10]
+    assert [len(result["hits"]) for result in batch.json()["results"]] == [0, 10]
 
 
 def test_the_answer_to_a_search(client: httpx.Client, make_collection: MakeCollection) -> None:
@@ -275,13 +275,13 @@ def test_a_filter_is_pushed_down_and_the_answer_says_what_searched(
     assert asked(client, numbered, code="0000", limit=2)["ties_cut"] is True
     both = {"searches": [{"code": "0000"}, {"code": "0001", "limit": 1}], "filter": few}
     results = send(client, "POST", f"{numbered}/search/batch", both).json()["results"]
-    assert [len(one["hits"]) for one in results] == [3, 1]
+    assert [len(result["hits"]) for result in results] == [3, 1]
     assert "warnings" not in asked(client, numbered, code="0000", filter={**few, "in": [-1]})
     wrong = {"field": "at", "eq": "3"}
     reason = "filter: 'at' holds numbers; \"3\" finds strings only"
     assert asked(client, numbered, code="0000", filter=wrong)["warnings"] == [reason]
     results = send(client, "POST", f"{numbered}/search/batch", {**both, "filter": wrong}).json()
-    assert [one["warnings"] for one in results["results"]] == [[reason], [reason]]
+    assert [result["warnings"] for result in results["results"]] == [[reason], [reason]]
     problem = check_problem(
         send(client, "POST", f"{numbered}/search", {"code": "0000", "filter": {"at": 1}}),
         422,
@@ -333,7 +333,7 @@ def test_hits_are_re_ranked_and_terms_explained(
     scores = [hit["rerank_score"] for hit in ranked["hits"]]
     assert scores == sorted(scores)
     assert ranked["reranked"] is True
-    assert {one["term"] for one in ranked["query_terms"]} == set(texts[0].split())
+    assert {term["term"] for term in ranked["query_terms"]} == set(texts[0].split())
     response = send(client, "POST", f"{path}/search", {"id": "d0", "rerank": True})
     check_problem(response, 422, "invalid_request")
 
@@ -386,10 +386,10 @@ def test_a_collection_has_a_ranking_of_its_own(
     assert (by_text, by_id, radius) == ("asymmetric", "hamming", "hamming")
     mixed = [{"text": "jam"}, {"id": "d1"}]
     results = ok(client.post(f"{path}/search/batch", json={"searches": mixed}))["results"]
-    assert [one["ranking"] for one in results] == ["asymmetric", "hamming"]
+    assert [result["ranking"] for result in results] == ["asymmetric", "hamming"]
     searches: list[dict[str, Any]] = [{"text": "jam"}, {"text": "jam", "radius": 3}]
     results = ok(client.post(f"{path}/search/batch", json={"searches": searches}))["results"]
-    assert [one["ranking"] for one in results] == ["hamming", "hamming"]
+    assert [result["ranking"] for result in results] == ["hamming", "hamming"]
 
 
 @pytest.mark.parametrize(

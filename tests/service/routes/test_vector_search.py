@@ -69,10 +69,10 @@ def test_a_search_is_rescored_by_vectors(client: httpx.Client, path: str) -> Non
     SearchResponse.model_validate(found)
     assert [hit["id"] for hit in found["hits"]] == nearest(query, 5)
     assert (found["rescored_by"], found["candidates"]) == ("vectors", 50)
-    searches = [{"vector": (one + 0.1).tolist(), "limit": 5} for one in VECTORS[:4]]
+    searches = [{"vector": (vector + 0.1).tolist(), "limit": 5} for vector in VECTORS[:4]]
     batch = ok(client.post(f"{path}/search/batch", json={"searches": searches, "rescore": rescore}))
-    for one, result in zip(VECTORS, batch["results"], strict=False):
-        assert [hit["id"] for hit in result["hits"]] == nearest(one + 0.1, 5)
+    for vector, result in zip(VECTORS, batch["results"], strict=False):
+        assert [hit["id"] for hit in result["hits"]] == nearest(vector + 0.1, 5)
         assert result["rescored_by"] == "vectors"
 
 
@@ -99,7 +99,7 @@ def test_a_text_and_a_vector_are_searched_together(client: httpx.Client, path: s
             json={"searches": [both, {"vector": VECTORS[9].tolist(), "limit": 5}]},
         )
     )["results"]
-    assert [one["hits"] for one in results] == [found["hits"], only["hits"]]
+    assert [result["hits"] for result in results] == [found["hits"], only["hits"]]
     rescored = ok(client.post(f"{path}/search", json={**both, "rescore": {"by": "vectors"}}))
     assert (rescored["ranking"], rescored["hits"][0]["score"]) == (
         "hybrid",

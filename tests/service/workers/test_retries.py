@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_followed_is_said_once(
     for _ in range(240):
         found._check_processes()
         clock.now += supervisor.POLL_SECONDS
-    said = [one.getMessage() for one in caplog.records if "followed" in one.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "followed" in record.getMessage()]
     assert said == ["the data folder cannot be followed: is gone"]
 
 

@@ -39,7 +39,7 @@ LINES = {"Content-Type": "application/x-ndjson"}
 
 def children(pid: int) -> list[int]:
     """Return the processes of a service: the writer first, unless one was replaced."""
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(part) for part in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def create(client: httpx.Client, path: str = soak.PATH) -> None:
@@ -82,8 +82,8 @@ class Persistent(soak.SoakClient):
             self.again += 1
             if not path.endswith("/search"):
                 documents = [
-                    (one["id"], one["code"], one["payload"]["tag"])
-                    for one in body.get("documents", ())
+                    (document["id"], document["code"], document["payload"]["tag"])
+                    for document in body.get("documents", ())
                 ]
                 generation = self.writes[-1].generation + 1 if self.writes else 1
                 self.maybe.append(soak.WriteRecord(generation, documents, body.get("ids", ())))
@@ -296,7 +296,7 @@ def test_an_id_with_dots_is_passed_on_as_it_is_or_refused(service: str) -> None:
         path = "/v1/collections/dots"
         create(client, path)
         ids = ["a/../b", "b", "a/./b", "a/b", "..", ".a"]
-        documents = [{"id": one, "code": CODE} for one in ids]
+        documents = [{"id": id_, "code": CODE} for id_ in ids]
         client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
         for one in ("a/../b", "a/./b", "..", ".a"):
             if one != ".a":

@@ -49,7 +49,7 @@ def blocks_of(page: str) -> Iterator[Block]:
             end = place
             while end < len(lines) and (lines[end].startswith("    ") or not lines[end].strip()):
                 end += 1
-            text = "\n".join(one[4:] for one in lines[place:end]).rstrip()
+            text = "\n".join(line[4:] for line in lines[place:end]).rstrip()
             yield Block(page, place + 1, "", text)
             place = end
             continue

@@ -71,11 +71,11 @@ def note(path: Path, what: dict[str, str]) -> None:
 def check(path: Path, files: Path, kind: str) -> None:
     """Start the service again, wait for the job, and fail if anything is wrong."""
     noted = files / "acknowledged"
-    lines = [json.loads(one) for one in noted.read_text().splitlines()] if noted.exists() else []
+    lines = [json.loads(line) for line in noted.read_text().splitlines()] if noted.exists() else []
     with closing(Service(path)) as service:
         jobs = service.wait()
         known = {job["id"] for job in jobs}
-        assert {one["job"] for one in lines if "job" in one} <= known, "an accepted job is gone"
+        assert {line["job"] for line in lines if "job" in line} <= known, "an accepted job is gone"
         done = [job for job in jobs if not _was_refused(kind, job)]
         assert all(job["state"] == "done" for job in done), jobs
         _check_writes(service.folder, lines)
@@ -96,18 +96,20 @@ def _was_refused(kind: str, job: dict[str, Any]) -> bool:
 
 def _check_writes(folder: DataFolder, lines: list[dict[str, str]]) -> None:
     books = folder.collection("books")
-    for one in lines:
-        if "book" in one:
-            assert books.get(one["book"]) is not None, f"{one['book']} was acknowledged and is lost"
-        if "deleted" in one:
-            assert books.get(one["deleted"]) is None, f"{one['deleted']} was deleted and is there"
-    labels = {one.key for one in _annotations(folder).labels()}
-    for one in lines:
-        if "labelled" in one:
-            assert (one["labelled"], one["who"]) in labels, f"the label of {one['who']} is lost"
+    for line in lines:
+        if "book" in line:
+            assert books.get(line["book"]) is not None, (
+                f"{line['book']} was acknowledged and is lost"
+            )
+        if "deleted" in line:
+            assert books.get(line["deleted"]) is None, f"{line['deleted']} was deleted and is there"
+    labels = {label.key for label in _annotations(folder).labels()}
+    for line in lines:
+        if "labelled" in line:
+            assert (line["labelled"], line["who"]) in labels, f"the label of {line['who']} is lost"
     held = {f"d{at}" for at in range(6, DOCUMENTS)}
-    assert {one.id for one in books.documents_after(0, 10**6)} >= held
-    if any("code" in one for one in lines):
+    assert {line.id for line in books.documents_after(0, 10**6)} >= held
+    if any("code" in line for line in lines):
         found = folder.collection("codes").get("b0")
         assert found is not None
         assert found.code == OTHER_CODE, "a write was undone by a job that was begun again"

@@ -34,7 +34,7 @@ class BruteForceBm25:
         A summary has at most `longest_summary` terms.
         """
         totals = self.scores(text, opening=opening, burstiness=0.5)
-        lines = [[line for line in one.split("\n") if line.strip()] for one in self._texts]
+        lines = [[line for line in text.split("\n") if line.strip()] for text in self._texts]
         titled = [(place, some[0]) for place, some in enumerate(lines) if len(some) > 1]
         titles = BruteForceBm25(titled, self._analyzer)
         for place, score in zip(titles.rows, titles.scores(text, weight=0.2), strict=True):
@@ -47,11 +47,12 @@ class BruteForceBm25:
         """Return what summaries add to scores, by place, in units."""
         summaries = {
             place: terms
-            for place, one in enumerate(self._texts)
-            if (terms := set(self._analyzer.terms(_summary(one))[:longest]))
+            for place, text in enumerate(self._texts)
+            if (terms := set(self._analyzer.terms(_summary(text))[:longest]))
         }
         if all(
-            _summary(one).split() == one.split() and "\n" not in one.strip() for one in self._texts
+            _summary(text).split() == text.split() and "\n" not in text.strip()
+            for text in self._texts
         ):
             return {}
         sizes = {place: sum(len(term) ** 2 for term in terms) for place, terms in summaries.items()}

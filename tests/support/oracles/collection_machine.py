@@ -148,7 +148,7 @@ class CollectionMachine(RuleBasedStateMachine):
     def begin_scrolling(self, filter_: Filter | None, limit: int) -> None:
         there = [(self.model.held[id_][0], id_) for id_ in self.model.matching(filter_)]
         page = self.collection.scroll(limit, filter=filter_)
-        assert [one.id for one in page.documents] == [id_ for _, id_ in there[:limit]]
+        assert [document.id for document in page.documents] == [id_ for _, id_ in there[:limit]]
         if page.next_cursor is not None:
             self.scrolling = Scrolling(filter_, there[limit:], page.next_cursor)
 
@@ -159,7 +159,7 @@ class CollectionMachine(RuleBasedStateMachine):
         filter_, left, cursor = self.scrolling
         left = [(row, id_) for row, id_ in left if self.model.held.get(id_, (0,))[0] == row]
         page = self.collection.scroll(limit, cursor, filter_)
-        assert [one.id for one in page.documents] == [id_ for _, id_ in left[:limit]]
+        assert [document.id for document in page.documents] == [id_ for _, id_ in left[:limit]]
         assert (page.next_cursor is None) == (len(left) <= limit)
         more = page.next_cursor
         self.scrolling = None if more is None else Scrolling(filter_, left[limit:], more)

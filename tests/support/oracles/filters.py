@@ -116,26 +116,27 @@ def _holds(payload: Mapping[str, Any], record: dict[str, Any]) -> bool:
     elements = [one for value in held for one in (value if isinstance(value, list) else [value])]
     if "eq" in record or "in" in record:
         wanted = record.get("in", [record.get("eq")])
-        return any(_rank(one) == _rank(other) for one in elements for other in wanted)
+        return any(_rank(element) == _rank(other) for element in elements for other in wanted)
     return _is_in_range(elements, record)
 
 
 def _is_in_range(elements: list[Any], record: dict[str, Any]) -> bool:
     """Tell whether one of the elements has a part, or is in a range."""
-    strings = [one for one in elements if isinstance(one, str)]
+    strings = [element for element in elements if isinstance(element, str)]
     if "prefix" in record:
-        return any(one[: len(record["prefix"])] == record["prefix"] for one in strings)
+        return any(string[: len(record["prefix"])] == record["prefix"] for string in strings)
     if "contains" in record:
-        return any(one.find(record["contains"]) >= 0 for one in strings)
+        return any(string.find(record["contains"]) >= 0 for string in strings)
     bounds = {name: bound for name, bound in record.items() if name != "field"}
     if all(_time(bound) is not None for bound in bounds.values()):
         return any(
-            all(_in_order(_time(one), name, _time(bound)) for name, bound in bounds.items())
-            for one in strings
-            if _time(one) is not None
+            all(_in_order(_time(string), name, _time(bound)) for name, bound in bounds.items())
+            for string in strings
+            if _time(string) is not None
         )
     return any(
-        all(_in_order(one, name, bound) for name, bound in bounds.items()) for one in elements
+        all(_in_order(element, name, bound) for name, bound in bounds.items())
+        for element in elements
     )
 
 

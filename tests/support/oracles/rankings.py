@@ -109,7 +109,7 @@ def distinct_lists(groups: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...
     patterns can be enumerated instead, which are far fewer.
     """
     patterns = [sorted(set(itertools.permutations(group))) for group in groups]
-    weight = 1 / math.prod(len(one) for one in patterns)
+    weight = 1 / math.prod(len(pattern) for pattern in patterns)
     return [
         (tuple(itertools.chain.from_iterable(parts)), weight)
         for parts in itertools.product(*patterns)

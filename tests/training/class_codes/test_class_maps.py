@@ -22,8 +22,8 @@ def drawn_rows(classes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarra
     rng = np.random.default_rng(seed)
     belongs = rng.integers(classes, size=200)
     counts = np.zeros((200, 10 * classes + 10), dtype=np.float32)
-    for row, one in enumerate(belongs):
-        counts[row, 10 * one + rng.integers(10, size=4)] = 1
+    for row, class_number in enumerate(belongs):
+        counts[row, 10 * class_number + rng.integers(10, size=4)] = 1
         counts[row, -1 - rng.integers(10, size=4)] = 1
     return sparse.csr_array(counts / np.linalg.norm(counts, axis=1, keepdims=True)), belongs
 

@@ -64,8 +64,8 @@ def test_a_trial_learns_nothing_of_documents_near_its_queries(tmp_path: Path) ->
 
 def test_a_share_of_content_leaves_a_codeword_for_each_class(tmp_path: Path) -> None:
     documents = [
-        replace(one, labels=(f"{one.labels[0]} {number % 5}",))
-        for number, one in enumerate(topic_documents(300))
+        replace(document, labels=(f"{document.labels[0]} {number % 5}",))
+        for number, document in enumerate(topic_documents(300))
     ]
     # With 8 bits, 3 of them for content leave 4 for the class of 15.
     choice = _choice(documents, tmp_path / "e", replace(_RUN, n_bits=8, query_classifier="both"))
@@ -78,10 +78,10 @@ def test_two_labels_are_enough(documents: Any, shown: tuple[int, ...], tmp_path:
     """`shown` has the number of labelled documents of each class."""
     left = dict(zip(TOPICS, shown, strict=False))
     given = []
-    for one in documents(60):
-        (label,) = one.labels
+    for document in documents(60):
+        (label,) = document.labels
         left[label] = left.get(label, 0) - 1
-        given.append(one if left[label] >= 0 else replace(one, labels=()))
+        given.append(document if left[label] >= 0 else replace(document, labels=()))
     choice = _choice(given, tmp_path / "e", _RUN)
     assert choice["query_classifier"] in QUERY_CLASSIFIERS
     assert choice["content_share"] in CONTENT_SHARES

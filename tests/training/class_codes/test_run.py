@@ -118,8 +118,8 @@ def test_pairs_of_words_tell_classes_apart_that_have_the_same_words(tmp_path: Pa
 
 def test_content_learned_by_ict_finds_texts_by_their_words(tmp_path: Path) -> None:
     documents = [
-        replace(one, text=f"{one.text}. mark{number} sign{number}")
-        for number, one in enumerate(topic_documents(120))
+        replace(document, text=f"{document.text}. mark{number} sign{number}")
+        for number, document in enumerate(topic_documents(120))
     ]
     data = gather(documents)
     recipe = ClassCodeRecipe(
@@ -183,8 +183,8 @@ def _ranks(scores: Any) -> Any:
 
 def test_codes_are_measured_among_documents_whose_labels_are_known(tmp_path: Path) -> None:
     documents = [
-        one if number % 5 == 0 else replace(one, labels=())
-        for number, one in enumerate(topic_documents(300))
+        document if number % 5 == 0 else replace(document, labels=())
+        for number, document in enumerate(topic_documents(300))
     ]
     recipe = ClassCodeRecipe(query_classifier="both", content_share=0.25, validation_share=0.2)
     figures = train_class_codes(gather(documents), recipe, tmp_path / "e").validation
@@ -226,7 +226,9 @@ def _documents_of_two_topics(seed: int) -> list[Document]:
 
 
 def _share_of_relevant(documents: Any, queries: Any) -> float:
-    return float(np.mean([[bool({*one} & {*other}) for one in documents] for other in queries]))
+    return float(
+        np.mean([[bool({*document} & {*other}) for document in documents] for other in queries])
+    )
 
 
 def test_a_vector_that_queries_has_the_codeword_of_its_likeliest_class(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ def test_a_vector_that_queries_has_the_codeword_of_its_likeliest_class(tmp_path:
 
 
 def test_vectors_of_several_labels_are_refused(tmp_path: Path) -> None:
-    documents = [replace(one, labels=("a", *one.labels)) for one in topic_vectors(100)]
+    documents = [replace(vector, labels=("a", *vector.labels)) for vector in topic_vectors(100)]
     with pytest.raises(TrainingDataError, match="label: vectors have several labels"):
         train_class_codes(gather(documents), ClassCodeRecipe(), tmp_path / "e")
     assert not (tmp_path / "e").exists()
@@ -258,7 +260,7 @@ def test_content_of_vectors_is_not_learned_by_ict(tmp_path: Path) -> None:
 
 
 def test_one_label_is_not_enough(tmp_path: Path) -> None:
-    documents = [replace(one, labels=("a",)) for one in topic_documents(100)]
+    documents = [replace(document, labels=("a",)) for document in topic_documents(100)]
     with pytest.raises(TrainingDataError, match="at least two"):
         train_class_codes(gather(documents), ClassCodeRecipe(), tmp_path / "e")
 

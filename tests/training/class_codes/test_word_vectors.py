@@ -210,7 +210,9 @@ def test_the_command_reads_word_vectors(tmp_path: Path, capsys: pytest.CaptureFi
     assert "trial: query classifier words, content share" in capsys.readouterr().err
     assert main([*command[:-3], "--out", str(tmp_path / "f"), "--word-vectors", "none.txt"]) == 2
     assert "none.txt: No such file" in capsys.readouterr().err
-    texts = [json.dumps({"id": one.id, "text": one.text}) for one in topic_documents(60)]
+    texts = [
+        json.dumps({"id": document.id, "text": document.text}) for document in topic_documents(60)
+    ]
     (tmp_path / "corpus.jsonl").write_text("\n".join(texts))
     command = [*command[:-3], "--out", str(tmp_path / "f"), "--word-vectors"]
     assert main([*command, str(tmp_path / "words.npz")]) == 2

@@ -102,8 +102,8 @@ def test_arguments_that_do_not_fit_change_nothing() -> None:
     for arguments in mistakes:
         with pytest.raises((TypeError, ValueError, BufferError)):
             optimizers.built.update_rows(*arguments)
-    for one in matrices:
-        np.testing.assert_array_equal(one, 1)
+    for matrix in matrices:
+        np.testing.assert_array_equal(matrix, 1)
 
 
 @needs_compiled

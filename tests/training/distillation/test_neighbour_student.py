@@ -42,8 +42,8 @@ def sided_teacher(data: TrainingData) -> Teacher:
 def marked_corpus(count: int) -> TrainingData:
     """Documents of topics, where a word tells the parity of the row."""
     documents = [
-        replace(one, text=f"{one.text} {('even', 'odd')[row % 2]} mark{row}", labels=())
-        for row, one in enumerate(topic_documents(count))
+        replace(document, text=f"{document.text} {('even', 'odd')[row % 2]} mark{row}", labels=())
+        for row, document in enumerate(topic_documents(count))
     ]
     return gather(documents)
 

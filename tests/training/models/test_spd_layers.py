@@ -68,8 +68,8 @@ def test_a_width_beyond_the_one_before_is_an_error(widths: tuple[int, ...], give
 
 
 def test_small_matrices_keep_their_size() -> None:
-    assert [len(one.T) for one in spd_network(np.eye(3), 8).features().weights] == [3, 3]
-    assert [len(one.T) for one in spd_network(np.eye(40), 8).features().weights] == [16, 8]
+    assert [len(weight.T) for weight in spd_network(np.eye(3), 8).features().weights] == [3, 3]
+    assert [len(weight.T) for weight in spd_network(np.eye(40), 8).features().weights] == [16, 8]
 
 
 def test_vectors_that_hold_no_matrix_are_an_error() -> None:

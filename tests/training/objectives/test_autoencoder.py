@@ -65,8 +65,8 @@ class Setting:
         documents = topic_documents(N)
         if several:
             documents = [
-                Document(one.id, one.text, labels=(*one.labels, f"x{row % 2}"))
-                for row, one in enumerate(documents)
+                Document(document.id, document.text, labels=(*document.labels, f"x{row % 2}"))
+                for row, document in enumerate(documents)
             ]
         self.data: TrainingData = gather(documents)
         recipe = Recipe(method=method, n_bits=16, hidden=8, label_fraction=0.6)

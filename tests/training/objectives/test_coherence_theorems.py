@@ -145,7 +145,7 @@ def widest_share(d: Floats, width: float) -> float:
     """ρ(width), the largest share of examples whose dissimilarity from one is in such a range."""
     place = np.arange(d.shape[1])
     counts = [np.searchsorted(row, row + width, "right") - place for row in np.sort(d, axis=1)]
-    widest = max(int(one.max()) for one in counts)
+    widest = max(int(count.max()) for count in counts)
     return float(widest / d.shape[1])
 
 

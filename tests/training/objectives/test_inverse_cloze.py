@@ -32,7 +32,7 @@ def reference(queries: np.ndarray, documents: np.ndarray, similarity: np.ndarray
             (score[i], similarity[i]),
             ([score[j][i] for j in range(n)], similarity[:, i]),
         ):
-            found = [math.exp(one) for one in scores]
+            found = [math.exp(score) for score in scores]
             alike = [math.exp(one / TEMPERATURE) for one in similar]
             for j in range(n):
                 target = (1 - SHARED) * (i == j) + SHARED * alike[j] / sum(alike)

@@ -64,7 +64,7 @@ def test_the_gaussian_divergence_equals_torchs() -> None:
 def test_the_gaussian_gradient_by_finite_differences() -> None:
     generator = torch.Generator().manual_seed(0)
     draws = [torch.randn(3, 4, dtype=torch.float64, generator=generator) for _ in range(2)]
-    assert torch.autograd.gradcheck(gaussian_kl_loss, [one.requires_grad_() for one in draws])
+    assert torch.autograd.gradcheck(gaussian_kl_loss, [draw.requires_grad_() for draw in draws])
 
 
 LOGITS = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.5, 0.5], [0.0, 3.0, 0.0]], dtype=torch.float64)

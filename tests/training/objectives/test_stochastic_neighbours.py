@@ -42,12 +42,12 @@ def reference(
     for i, logits in enumerate(queries):
         searched = np.flatnonzero(~left_out[i])
         near = [math.exp(cosines[i, j] / temperatures[i, 0]) for j in searched]
-        signs = [1.0 if one > 0 else -1.0 for one in logits]
-        size = math.sqrt(sum(one**2 for one in logits) / bits)
-        for query in (signs, [one / size for one in logits]):
+        signs = [1.0 if logit > 0 else -1.0 for logit in logits]
+        size = math.sqrt(sum(logit**2 for logit in logits) / bits)
+        for query in (signs, [logit / size for logit in logits]):
             rows = [stored[j] for j in searched]
             agreements = [sum(x * y for x, y in zip(query, row, strict=True)) for row in rows]
-            found = [math.exp(scale / bits * one) for one in agreements]
+            found = [math.exp(scale / bits * agreement) for agreement in agreements]
             total -= sum(
                 p / sum(near) * math.log(q / sum(found)) for p, q in zip(near, found, strict=True)
             )

@@ -22,7 +22,7 @@ IDS = ["a", "b", "c", "d"]
 
 def tags_of(*label_sets: str) -> np.ndarray:
     """Tags of documents whose classes are the letters x, y and z."""
-    return np.array([[name in one for name in "xyz"] for one in label_sets])
+    return np.array([[name in set_ for name in "xyz"] for set_ in label_sets])
 
 
 TABLE = np.array([[1.0, 0.4, 0.0], [0.4, 1.0, 0.2], [0.0, 0.2, 1.0]], dtype=np.float32)

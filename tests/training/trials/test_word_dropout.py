@@ -85,7 +85,7 @@ def test_without_a_choice_there_are_no_trials(
 
 
 def test_labels_of_two_classes_are_needed() -> None:
-    data = gather([replace(one, labels=("one",)) for one in topic_documents(60)])
+    data = gather([replace(document, labels=("one",)) for document in topic_documents(60)])
     with pytest.raises(TrainingDataError, match="at least two"):
         choose_word_dropout(data, RECIPE, progress=lambda _: None)
 
@@ -95,8 +95,8 @@ def test_the_command_searches_unless_it_is_told_not_to(
     fixed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = [
-        {"id": one.id, "text": one.text or "", "label": one.labels[0]}
-        for one in topic_documents(80)
+        {"id": document.id, "text": document.text or "", "label": document.labels[0]}
+        for document in topic_documents(80)
     ]
     write_xz(tmp_path / "topics.jsonl.xz", records)
     out = tmp_path / "e"

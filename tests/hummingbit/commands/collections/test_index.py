@@ -254,7 +254,7 @@ def test_documents_that_the_encoder_knows_no_word_of_are_counted(
 
     def build(name: str, records: list[dict[str, str]], *options: str) -> tuple[int, str]:
         corpus = tmp_path / f"{name}.jsonl"
-        corpus.write_text("".join(json.dumps(one) + "\n" for one in records))
+        corpus.write_text("".join(json.dumps(record) + "\n" for record in records))
         command = ["index", "build", name, str(corpus), "--encoder", "plain"]
         status = main([*command, "--data-dir", str(tmp_path), *options])
         return status, capsys.readouterr().err

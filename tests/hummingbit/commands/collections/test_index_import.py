@@ -20,7 +20,7 @@ from tests.support.service import running_service
 WRITTEN = Path(__file__).parents[3] / "corpus" / "stores" / "written"
 TEXTS = ["apple jam", "pear jam", "plum cake", "apple cake", "a pear"]
 VECTORS = np.random.default_rng(0).normal(size=(5, 64)).astype(np.float32)
-CODES = [code_to_hex(one) for one in np.packbits(VECTORS > 0, axis=1)]
+CODES = [code_to_hex(code) for code in np.packbits(VECTORS > 0, axis=1)]
 
 
 def hummingbit(*arguments: object) -> int:
@@ -68,7 +68,9 @@ def write_bytes(path: Path) -> None:
         "brain": upper_halves.view(np.uint8),
         "bits": np.packbits(VECTORS > 0, axis=1)[:, :4],
     }
-    arrays = {name: pa.array(one.tolist(), pa.list_(pa.uint8())) for name, one in columns.items()}
+    arrays = {
+        name: pa.array(column.tolist(), pa.list_(pa.uint8())) for name, column in columns.items()
+    }
     pq.write_table(pa.table({"key": pa.array(range(5)), **arrays}), path)
 
 
@@ -86,7 +88,7 @@ def test_bytes_of_milvus_are_read_as_what_they_are(
     write_bytes(data / "rows.parquet")
     source = ["rows.parquet", "--from", "milvus", "--vector-field", field, "--id-field", "key"]
     assert hummingbit("index", "import", "c", *source, *options) == 0
-    assert [one["code"] for one in documents("c")] == [code[:n_digits] for code in CODES]
+    assert [document["code"] for document in documents("c")] == [code[:n_digits] for code in CODES]
 
 
 @pytest.mark.parametrize("field", ["half", "brain", "bits"])
@@ -130,7 +132,7 @@ def test_the_first_bits_of_vectors(data: Path) -> None:
     file = WRITTEN / "qdrant.jsonl"
     options = ("--from", "qdrant", "--codes", "sign", "--bits", 16)
     assert hummingbit("index", "import", "c", file, *options) == 0
-    assert [one["code"] for one in documents("c")] == [code[:4] for code in CODES]
+    assert [document["code"] for document in documents("c")] == [code[:4] for code in CODES]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +231,7 @@ def test_a_vector_unlike_the_others_is_named_once(
     data: Path, capsys: pytest.CaptureFixture[str], vector: list[float] | None, reason: str
 ) -> None:
     points = [{"id": 1, "vector": [0.5] * 16}, {"id": 2, "vector": vector}]
-    Path("two.jsonl").write_text("".join(json.dumps(one) + "\n" for one in points))
+    Path("two.jsonl").write_text("".join(json.dumps(point) + "\n" for point in points))
     options = ("--from", "qdrant", "--codes", "sign")
     assert hummingbit("index", "import", "c", "two.jsonl", *options) == 2
     said = capsys.readouterr().err

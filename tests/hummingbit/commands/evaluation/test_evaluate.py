@@ -77,7 +77,7 @@ def test_a_gate_that_must_fail_fails(
     gate = ["--gate", data / "gate.toml", "--baseline", baseline / "report.json"]
     assert hummingbit(*evaluate, "shuffled", *gate, "--out", tmp_path / "report") == 1
     # On a busy machine, stages may be printed, too.
-    errors = [one for one in capsys.readouterr().err.splitlines() if not one.endswith(" …")]
+    errors = [line for line in capsys.readouterr().err.splitlines() if not line.endswith(" …")]
     assert len(errors) == 2
     assert all(line.startswith("gate: P@100 ") for line in errors)
     report = read_report(tmp_path / "report" / "report.json")
@@ -106,16 +106,18 @@ def test_judgements_of_a_file(
     by_label = json.loads(capsys.readouterr().out)
     documents, queries = labelled_codes(600, 0, "d"), labelled_codes(200, 1, "q")
     lines = [
-        f"{query.id} 0 {one.id} 1\n"
+        f"{query.id} 0 {document.id} 1\n"
         for query in queries
-        for one in documents
-        if one.labels == query.labels
+        for document in documents
+        if document.labels == query.labels
     ]
     (tmp_path / "qrels").write_text("".join(lines))
     by_qrels = [*evaluate, "good", "--qrels", tmp_path / "qrels", "--json"]
     assert hummingbit(*by_qrels, "--metrics", "P@100", "mAP@100") == 0
     judged = json.loads(capsys.readouterr().out)
-    assert {one: judged[one] for one in FIGURES} == {one: by_label[one] for one in FIGURES}
+    assert {figure: judged[figure] for figure in FIGURES} == {
+        figure: by_label[figure] for figure in FIGURES
+    }
 
 
 def test_a_collection_of_the_name_of_a_command(
@@ -184,9 +186,9 @@ def test_comparing_runs_of_any_system(
     assert hummingbit(*evaluate, "shuffled", "--out", tmp_path) == 0
     documents, queries = labelled_codes(600, 0, "d"), labelled_codes(200, 1, "q")
     judged = [
-        f"{query.id} 0 {one.id} {int(one.labels == query.labels)}\n"
+        f"{query.id} 0 {document.id} {int(document.labels == query.labels)}\n"
         for query in queries
-        for one in documents
+        for document in documents
     ]
     (tmp_path / "qrels").write_text("".join(judged))
     runs = ["evaluate", "compare", baseline / "run.trec", tmp_path / "run.trec", "--runs"]
@@ -222,8 +224,8 @@ def test_the_curve_over_labels(topics: Path, capsys: pytest.CaptureFixture[str])
     assert "200 documents, 40 queries, 16 bits" in said.err
     found = json.loads(said.out)
     assert found["metric"] == "P@20"
-    assert [one["labels"] for one in found["points"]] == [18, 180]
-    assert all(0 < one["expected"] <= 1 for one in found["points"])
+    assert [point["labels"] for point in found["points"]] == [18, 180]
+    assert all(0 < point["expected"] <= 1 for point in found["points"])
     assert (topics / "curve.svg").read_text().startswith("<svg")
 
 
@@ -308,7 +310,7 @@ def test_bad_input_is_explained_in_one_line(
     (tmp_path / "empty.qrels").write_text("\n")
     assert hummingbit(*evaluate, *arguments) == 2
     lines = capsys.readouterr().err.splitlines()
-    (printed,) = [one for one in lines if not one.endswith(" …")]
+    (printed,) = [line for line in lines if not line.endswith(" …")]
     assert message in printed
     assert printed.startswith("hummingbit: ")
 
@@ -388,12 +390,12 @@ def test_the_nearest_documents_are_compared_with_the_classifier_baseline(
     assert report.relevance == "one of the 5 nearest by words or vectors"
     assert report.classifier_baseline is not None
     vectorizer = TfidfVectorizer(analyzer=VISIBLE.terms, dtype=np.float32)
-    rows = vectorizer.fit_transform([one.text for one in documents])
-    cosines = (vectorizer.transform([one.text for one in queries]) @ rows.T).toarray()
+    rows = vectorizer.fit_transform([document.text for document in documents])
+    cosines = (vectorizer.transform([query.text for query in queries]) @ rows.T).toarray()
     near = np.argsort(-cosines, axis=1, kind="stable")[:, :5]
     encoder = load_encoder(out)
-    codes = np.unpackbits(encoder.encode([str(one.text) for one in documents]), axis=1)
-    searched = encoder.encode_uncorrected_queries([str(one.text) for one in queries])
+    codes = np.unpackbits(encoder.encode([str(document.text) for document in documents]), axis=1)
+    searched = encoder.encode_uncorrected_queries([str(query.text) for query in queries])
     distances = (np.unpackbits(searched, axis=1)[:, None] != codes[None]).sum(axis=2)
     found = np.argsort(distances, axis=1, kind="stable")[:, :20]
     shares = [np.isin(a, b).mean() for a, b in zip(near, found, strict=True)]
@@ -402,4 +404,4 @@ def test_the_nearest_documents_are_compared_with_the_classifier_baseline(
     # Without --metrics, the measure is Recall@100; rankings are measured in the same way.
     assert hummingbit(*asked, "--rankings", "hamming", "bm25", "--json") == 0
     systems = json.loads(capsys.readouterr().out)["systems"]
-    assert {tuple(one["expected"]) for one in systems.values()} == {("Recall@100",)}
+    assert {tuple(system["expected"]) for system in systems.values()} == {("Recall@100",)}

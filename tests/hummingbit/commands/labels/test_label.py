@@ -142,9 +142,9 @@ def test_an_export_of_the_collection_carries_labels(data_dir: Path, tmp_path: Pa
         for name in ("again", "over-rest"):
             found = opened.collection(name)
             assert isinstance(found, Collection)
-            assert [(one.id, one.labels, one.who) for one in found.annotations.labels()] == [
-                ("d0", ("a",), "ann")
-            ]
+            assert [
+                (label.id, label.labels, label.who) for label in found.annotations.labels()
+            ] == [("d0", ("a",), "ann")]
             assert len(found) == N
 
 

@@ -41,7 +41,7 @@ def scrolled(client: httpx.Client, path: str, **body: Any) -> list[str]:
     while True:
         page = send(client, "POST", f"{path}/documents:scroll", {**body, "cursor": cursor})
         answer = page.raise_for_status().json()
-        ids += [one["id"] for one in answer["documents"]]
+        ids += [document["id"] for document in answer["documents"]]
         cursor = answer["next_cursor"]
         if cursor is None:
             return ids
@@ -69,7 +69,7 @@ def test_lines_are_taken_or_refused_each_by_itself(
     assert response.status_code == 200
     answer = response.json()
     assert (answer["received"], answer["written"], answer["failed"]) == (11, 2, 8)
-    assert [(one["line"], one["id"], one["code"]) for one in answer["errors"]] == [
+    assert [(error["line"], error["id"], error["code"]) for error in answer["errors"]] == [
         (3, None, "invalid_json"),
         (4, "b", "invalid_request"),
         (5, "c", "invalid_request"),
@@ -90,7 +90,7 @@ def test_a_long_body_is_written_as_it_comes_and_errors_are_counted(
     client: httpx.Client, make_collection: MakeCollection
 ) -> None:
     path = make_collection(n_bits=16)
-    lines = [json.dumps(one).encode() for one in code_documents(3500)] + [b"bad"] * 1500
+    lines = [json.dumps(document).encode() for document in code_documents(3500)] + [b"bad"] * 1500
 
     def pieces() -> Any:
         raw = b"\n".join(lines)
@@ -103,7 +103,7 @@ def test_a_long_body_is_written_as_it_comes_and_errors_are_counted(
     assert answer["generation"] == client.get(path).json()["generation"] == 4
     assert scrolled(client, path, limit=999) == [f"d{at}" for at in range(3500)]
     page = client.post(f"{path}/documents:scroll", json={"limit": 10_000}).json()
-    assert [one["id"] for one in page["documents"]] == [f"d{at}" for at in range(3500)]
+    assert [document["id"] for document in page["documents"]] == [f"d{at}" for at in range(3500)]
     assert page["next_cursor"] is None
     assert client.post(f"{path}/documents:scroll", json={"limit": 10_001}).status_code == 422
 
@@ -122,7 +122,9 @@ def test_to_create_only_refuses_what_is_there(
         If_None_Match="*",
     ).json()
     assert (answer["written"], answer["failed"]) == (1, 2)
-    assert [(one["line"], one["id"], one["status"], one["code"]) for one in answer["errors"]] == [
+    assert [
+        (error["line"], error["id"], error["status"], error["code"]) for error in answer["errors"]
+    ] == [
         (1, "a", 412, "document_exists"),
         (3, "b", 412, "document_exists"),
     ]
@@ -138,7 +140,7 @@ def test_an_upsert_that_may_only_create_is_all_or_nothing(
     documents = [{"id": "b", "code": "0001"}, {"id": "a", "code": "ffff"}]
     refused = client.put(f"{path}/documents", json={"documents": documents}, headers=only)
     problem = check_problem(refused, 412, "document_exists")
-    assert [one["pointer"] for one in problem["errors"]] == ["/documents/1/id"]
+    assert [error["pointer"] for error in problem["errors"]] == ["/documents/1/id"]
     assert client.get(path).json()["documents"] == 1
     assert client.get(f"{path}/documents/a").json()["code"] == "0000"
     created = client.put(f"{path}/documents", json={"documents": documents[:1]}, headers=only)
@@ -250,7 +252,7 @@ def test_many_documents_are_got_by_their_ids(
     client: httpx.Client, make_collection: MakeCollection
 ) -> None:
     path = make_collection(code_documents(5), n_bits=16)
-    known = [f"{path}/documents/{one['id']}" for one in code_documents(5)]
+    known = [f"{path}/documents/{document['id']}" for document in code_documents(5)]
     first, second = (client.get(known[at]).json() for at in (3, 1))
     ids = [first["id"], "absent", second["id"], first["id"], "☃ / \0"]
     found = send(client, "POST", f"{path}/documents:get", {"ids": ids}).json()

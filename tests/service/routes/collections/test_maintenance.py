@@ -36,7 +36,7 @@ def data(tmp_path: Path) -> Path:
     with DataFolder(path, writable=True) as folder:
         collection = folder.create_collection("c", encoder="words")
         collection.upsert(
-            Document(f"d{at}", one * 20) for at, one in enumerate(random_texts(2 * N))
+            Document(f"d{at}", text * 20) for at, text in enumerate(random_texts(2 * N))
         )
         collection.delete([f"d{at}" for at in range(N, 2 * N)])
     return path

@@ -25,7 +25,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     write_artifact(folder / "encoders" / "covariances", spd_encoder(), triangles(60))
     with running_service(folder) as client:
         assert client.put("/v1/collections/c", json={"encoder": "covariances"}).status_code == 201
-        documents = [{"id": str(i), "vector": one.tolist()} for i, one in enumerate(triangles(50))]
+        documents = [
+            {"id": str(i), "vector": triangle.tolist()} for i, triangle in enumerate(triangles(50))
+        ]
         put = client.put("/v1/collections/c/documents", json={"documents": documents})
         assert put.status_code == 200, put.text
         yield client
@@ -42,7 +44,7 @@ def test_a_matrix_is_searched_by_the_hamming_distance_of_its_code(client: httpx.
 
 
 def test_a_matrix_is_encoded(client: httpx.Client) -> None:
-    body = {"inputs": [{"vector": one.tolist()} for one in triangles(3)]}
+    body = {"inputs": [{"vector": triangle.tolist()} for triangle in triangles(3)]}
     found = client.post("/v1/encoders/covariances/encode", json=body).json()["codes"]
     assert found == [code_to_hex(code) for code in spd_encoder().encode(triangles(3))]
     about = client.get("/v1/encoders/covariances").json()

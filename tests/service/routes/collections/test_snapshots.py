@@ -85,7 +85,9 @@ def test_a_snapshot_of_one_service_is_restored_by_another(
     assert job["result"] == {"collection": "again", "documents": N}
     body = {"text": "apple", "limit": 3, "with_payload": True}
     assert len(client.post("/v1/collections/again/search", json=body).json()["hits"]) == 3
-    assert [one["name"] for one in client.get("/v1/encoders").json()["encoders"]] == ["words"]
+    assert [encoder["name"] for encoder in client.get("/v1/encoders").json()["encoders"]] == [
+        "words"
+    ]
     assert client.post("/v1/collections/again/verify").json()["problems"] == []
 
 

@@ -34,7 +34,10 @@ QUERIES = labelled_codes(40, 1, "q")
 
 
 def as_json(documents: list[Document]) -> list[dict[str, Any]]:
-    return [{"id": one.id, "code": one.code, "label": one.labels[0]} for one in documents]
+    return [
+        {"id": document.id, "code": document.code, "label": document.labels[0]}
+        for document in documents
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,7 @@ def test_the_figures_are_the_librarys_to_the_last_digit(
     at_once = client.post(f"{path}/evaluate", json=body).json()
     assert {name: at_once[name] for name in expected} == expected
     assert parse_report(json.dumps(done[1]["report"])) == job.report
-    assert {one.name: one.served for one in job.report.metrics} == at_once["metrics"]
+    assert {metric.name: metric.served for metric in job.report.metrics} == at_once["metrics"]
     assert job.run is not None
     assert client.get(done[0], params={"format": "trec"}).text == job.run()
 
@@ -89,11 +92,11 @@ def test_every_format_by_name_and_by_accept(
     client: httpx.Client, done: tuple[str, dict[str, Any]]
 ) -> None:
     address, status = done
-    for name, one in FORMATS.items():
+    for name, format_ in FORMATS.items():
         by_name = client.get(address, params={"format": name})
-        by_type = client.get(address, headers={"Accept": f"image/png, {one.media_type};q=0.9"})
+        by_type = client.get(address, headers={"Accept": f"image/png, {format_.media_type};q=0.9"})
         assert by_name.status_code == by_type.status_code == 200
-        assert by_name.headers["content-type"].startswith(one.media_type)
+        assert by_name.headers["content-type"].startswith(format_.media_type)
         assert by_name.text == by_type.text
         if name != "json":
             assert by_name.headers["x-content-type-options"] == "nosniff"
@@ -204,10 +207,10 @@ def test_the_first_invalid_grade_is_named(
 
 def test_judgements_in_the_body(client: httpx.Client, path: str, body: dict[str, Any]) -> None:
     qrels = {
-        query.id: {one.id: 1 for one in DOCUMENTS if one.labels == query.labels}
+        query.id: {document.id: 1 for document in DOCUMENTS if document.labels == query.labels}
         for query in QUERIES
     }
-    unlabelled = [{"id": one.id, "code": one.code} for one in QUERIES]
+    unlabelled = [{"id": query.id, "code": query.code} for query in QUERIES]
     by_label = client.post(f"{path}/evaluate", json=body).json()
     asked = {"queries": unlabelled, "metrics": METRICS, "qrels": qrels}
     judged = client.post(f"{path}/evaluate", json=asked).json()
@@ -262,8 +265,8 @@ def test_two_evaluations_are_compared_and_held_to_a_gate(
     for first in (0, 4):
         body = {
             "queries": [
-                {"text": one["text"], "label": one["label"], "id": one["id"]}
-                for one in documents[first:20]
+                {"text": document["text"], "label": document["label"], "id": document["id"]}
+                for document in documents[first:20]
             ],
             "metrics": ["P@10"],
             "exclude_self": first == 0,

@@ -114,7 +114,7 @@ def test_a_map_has_a_point_for_each_code(
         name = drawn["labels"][label[place]]
         assert purity[place] == round(254 * labels.count(name) / len(labels))
     listed = client.get("/v1/jobs", params={"kind": "map", "collection": path.rpartition("/")[2]})
-    assert [one["id"] for one in listed.json()["jobs"]] == [job["id"]]
+    assert [job["id"] for job in listed.json()["jobs"]] == [job["id"]]
 
 
 def test_a_map_has_times_and_labels_that_people_gave(

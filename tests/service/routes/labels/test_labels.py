@@ -36,10 +36,10 @@ def test_labels_are_set_listed_and_taken_back(client: httpx.Client, path: str) -
     assert first.pop("when").endswith("+00:00")
     assert first == {"id": "d0", "labels": ["a"], "grade": 1, "who": "anonymous"}
     rest = client.get(f"{path}/labels", params={"cursor": page["next_cursor"]}).json()
-    assert [one["id"] for one in rest["labels"]] == ["d1"]
+    assert [label["id"] for label in rest["labels"]] == ["d1"]
     assert rest["next_cursor"] is None
     assert put(client, path, {"id": "d0", "label": None}).json()["changed"] == 1
-    assert [one["id"] for one in client.get(f"{path}/labels").json()["labels"]] == ["d1"]
+    assert [label["id"] for label in client.get(f"{path}/labels").json()["labels"]] == ["d1"]
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,10 @@ def test_suggestions_leave_out_what_was_looked_at(client: httpx.Client, path: st
     for method in ("margin", "random", "typiclust"):
         params: dict[str, Any] = {"n": 60, "method": method, "skip": ["d51"]}
         found = client.get(f"{path}/labels/suggest", params=params).json()
-        assert sorted(one["id"] for one in found["documents"]) == [f"d{at}" for at in range(52, 60)]
-        assert {one["label"] for one in found["documents"][0]["guesses"]} == {"a", "b"}
+        assert sorted(document["id"] for document in found["documents"]) == [
+            f"d{at}" for at in range(52, 60)
+        ]
+        assert {guess["label"] for guess in found["documents"][0]["guesses"]} == {"a", "b"}
     check_problem(
         client.get(f"{path}/labels/suggest", params={"method": "best"}), 422, "invalid_request"
     )
@@ -86,7 +88,9 @@ def test_a_second_opinion_is_asked_of_what_others_labelled(client: httpx.Client,
     put(client, path, {"id": "d0", "label": "b", "who": "bob"})
     params: dict[str, str | int] = {"n": 20, "method": "second-opinion", "who": "bob"}
     found = client.get(f"{path}/labels/suggest", params=params).json()
-    assert sorted(one["id"] for one in found["documents"]) == [f"d{at}" for at in range(1, 9)]
+    assert sorted(document["id"] for document in found["documents"]) == [
+        f"d{at}" for at in range(1, 9)
+    ]
 
 
 def test_counts_and_agreement(client: httpx.Client, path: str) -> None:
@@ -95,7 +99,7 @@ def test_counts_and_agreement(client: httpx.Client, path: str) -> None:
     put(client, path, {"id": "d1", "label": "a", "who": "bob"})
     found = client.get(f"{path}/labels/stats").json()
     assert (found["documents"], found["labelled"]) == (60, 30)
-    assert {one["label"]: one["documents"] for one in found["labels"]} == {"a": 16, "b": 14}
+    assert {label["label"]: label["documents"] for label in found["labels"]} == {"a": 16, "b": 14}
     (agreement,) = found["agreement"]
     assert (agreement["who"], agreement["observed"], agreement["kappa"]) == (["ann", "bob"], 0.5, 0)
     assert 0 <= found["expected_gain"]["accuracy"] <= 1
@@ -114,7 +118,7 @@ def test_judgements_are_pooled_most_informative_first(client: httpx.Client, path
     assert answer.json()["changed"] == 1
     again = client.get(f"{path}/judgements/pool", params=params).json()
     assert again["judged"] == 1
-    assert first not in {one["id"] for one in again["documents"]}
+    assert first not in {document["id"] for document in again["documents"]}
     (held,) = client.get(f"{path}/judgements", params={"query": query}).json()["judgements"]
     assert (held["id"], held["grade"], held["who"]) == (first, 2, "anonymous")
 
@@ -145,7 +149,9 @@ def test_a_few_documents_that_are_all_alike(
     documents = [{"id": f"d{at}", "text": "the same words"} for at in range(count)]
     path = make_collection(documents, encoder="words")
     found = client.get(f"{path}/labels/suggest").json()
-    assert sorted(one["id"] for one in found["documents"]) == [f"d{at}" for at in range(count)]
+    assert sorted(document["id"] for document in found["documents"]) == [
+        f"d{at}" for at in range(count)
+    ]
     assert client.get(f"{path}/labels/stats").json()["documents"] == count
 
 
@@ -156,7 +162,11 @@ def test_lists_larger_than_an_answer_may_be_are_refused(tmp_path: Path) -> None:
         client.put(path, json={"n_bits": 8})
         documents = [{"id": f"d{at}", "code": "00"} for at in range(30)]
         client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
-        put(client, path, *({"id": one["id"], "label": f"{one['id']:x<60}"} for one in documents))
+        put(
+            client,
+            path,
+            *({"id": document["id"], "label": f"{document['id']:x<60}"} for document in documents),
+        )
         for place in ("labels", "labels/stats", "labels/export"):
             problem = client.get(f"{path}/{place}")
             check_problem(problem, 422, "answer_too_large")
@@ -175,7 +185,7 @@ def test_labels_are_imported_a_few_at_a_time(
         client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
         lines: list[dict[str, Any]] = [{"id": f"d{at}", "label": "a"} for at in range(6)]
         lines += [{"query": "q", "id": "d0", "grade": 1}]
-        body = "".join(json.dumps(one) + "\n" for one in lines)
+        body = "".join(json.dumps(line) + "\n" for line in lines)
         headers = {"content-type": "application/x-ndjson"}
         for wrong in ("{}\n", '{"id": "d0", "label": "a", "label": "b"}\n'):
             bad = client.post(f"{path}/labels/import", content=body + wrong, headers=headers)

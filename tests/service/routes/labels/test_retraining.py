@@ -156,7 +156,9 @@ def test_every_setting_of_a_recipe_is_kept(method: str, tmp_path: Path) -> None:
     recipe = with_other_settings(RECIPES[method](method=method), **replaced)
     make_data_folder(tmp_path)
     shutil.rmtree(tmp_path / "encoders" / "words")
-    records = [{"text": one.text, "label": one.labels[0]} for one in topic_documents(80)]
+    records = [
+        {"text": document.text, "label": document.labels[0]} for document in topic_documents(80)
+    ]
     source = tmp_path / "topics.jsonl"
     source.write_text("".join(json.dumps(record) + "\n" for record in records))
     paths = ["--data", str(source), "--out", str(tmp_path / "encoders" / "words")]
@@ -343,7 +345,7 @@ def test_the_gate_refuses_what_gains_too_little(elsewhere: httpx.Client) -> None
     assert job["result"]["encoder"] is None
     assert aliases(elsewhere) == {"books": "books-1"}
     assert "books-2" not in [
-        one["name"] for one in elsewhere.get("/v1/encoders").json()["encoders"]
+        encoder["name"] for encoder in elsewhere.get("/v1/encoders").json()["encoders"]
     ]
     refusal = elsewhere.post(f"/v1/jobs/{job['id']}/confirm")
     assert " is refused;" in check_problem(refusal, 409, "nothing_to_confirm")["detail"]

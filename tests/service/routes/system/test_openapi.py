@@ -30,7 +30,7 @@ def operations(description: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
 def test_what_can_be_done_in_the_background_says_how(description: dict[str, Any]) -> None:
     named = set()
     for name, operation in operations(description):
-        asked = [one["name"] for one in operation.get("parameters", ())]
+        asked = [parameter["name"] for parameter in operation.get("parameters", ())]
         if "Prefer" in asked:
             named.add(name.rpartition("/")[2])
             assert "Location" in operation["responses"]["202"]["headers"]

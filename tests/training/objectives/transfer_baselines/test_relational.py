@@ -43,7 +43,9 @@ def angle_reference(student: Floats, teacher: Floats) -> float:
         return float(one @ other) / lengths if lengths else 0.0
 
     triples = itertools.product(range(n), repeat=3)
-    return sum(huber(cosine(teacher, *one) - cosine(student, *one)) for one in triples) / n**3
+    return (
+        sum(huber(cosine(teacher, *triple) - cosine(student, *triple)) for triple in triples) / n**3
+    )
 
 
 def batch(dimension: int, seed: int) -> torch.Tensor:
