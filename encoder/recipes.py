@@ -534,7 +534,7 @@ METRIC_OBJECTIVES: Mapping[str, str] = {
 }
 """The summary of each objective by name (:mod:`hummingbit.training.metric_learning`)."""
 
-PAIRS = "pairs"
+PAIRS, PROGRAMS = "pairs", "programs"
 BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION = "beta-bernoulli", "gaussian-mixture", "function"
 SIMILARITIES: Mapping[str, str] = {
     "hierarchy": "by the levels that labels share, in their dotted names or a parent-child file",
@@ -543,6 +543,7 @@ SIMILARITIES: Mapping[str, str] = {
     PAIRS: "from a file of pairs",
     BETA_BERNOULLI: "generative similarity of features that are 0 or 1",
     GAUSSIAN_MIXTURE: "generative similarity of points in clusters",
+    PROGRAMS: "by the parts that the programs of the documents share",
     FUNCTION: "by a function of one's own",
 }
 """The definitions of similarity, by name."""

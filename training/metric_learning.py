@@ -27,6 +27,7 @@ from hummingbit.encoder.recipes import (
     FUNCTION,
     GAUSSIAN_MIXTURE,
     PAIRS,
+    PROGRAMS,
     REGRESSION,
     MetricRecipe,
 )
@@ -57,6 +58,7 @@ from hummingbit.training.pipeline import (
     choose_features,
     split,
 )
+from hummingbit.training.programs import program_pairs, read_programs
 from hummingbit.training.semi_supervised import UNIT_ROW_SCALE
 from hummingbit.training.similarities import (
     LabelledPairs,
@@ -260,10 +262,10 @@ def train_metric(
 ) -> Trained:
     """Train on `data` and write the encoder to `out`.
 
-    `similarity_file` holds the pairs; the tree of labels, if it is not the tree of their dotted
-    names; or, for a generative model, the features by id, if they are not the documents' vectors.
-    `similarity_function` is that of the similarity "function". An interrupted run resumes from the
-    checkpoint beside `out`.
+    `similarity_file` holds the pairs or programs; the tree of labels, if it is not the tree of
+    their dotted names; or, for a generative model, the features by id, if they are not the
+    documents' vectors. `similarity_function` is that of the similarity "function". An interrupted
+    run resumes from the checkpoint beside `out`.
 
     Raises:
         TrainingDataError: if there are too few documents or their labels do not fit the similarity,
@@ -316,10 +318,11 @@ def run_settings(recipe: MetricRecipe, similarity_file: Path | None = None) -> d
     """
     settings = asdict(recipe)
     if similarity_file is None:
-        if recipe.similarity == PAIRS:
-            raise TrainingDataError("pairs: similarity by pairs needs a file of pairs")
+        if recipe.similarity in {PAIRS, PROGRAMS}:
+            name = recipe.similarity
+            raise TrainingDataError(f"{name}: similarity by {name} needs a file of {name}")
         return settings
-    if recipe.similarity not in {"hierarchy", PAIRS, BETA_BERNOULLI, GAUSSIAN_MIXTURE}:
+    if recipe.similarity in {"labels", "graded", FUNCTION}:
         message = f"similarity by {recipe.similarity} takes no file; leave out {similarity_file}"
         raise TrainingDataError(f"{recipe.similarity}: {message}")
     try:
@@ -329,7 +332,7 @@ def run_settings(recipe: MetricRecipe, similarity_file: Path | None = None) -> d
     return {**settings, "similarity_sha256": hashlib.sha256(raw).hexdigest()}
 
 
-WITHOUT_LABELS = (PAIRS, BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION)
+WITHOUT_LABELS = (PAIRS, PROGRAMS, BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION)
 """The similarities that use no label."""
 
 
@@ -355,6 +358,8 @@ def pair_source(
         features = example_features(data, similarity_file)
         model = generative_model(recipe, features[parts.training])
         return generative_pairs(parts.training, model, features)
+    if recipe.similarity == PROGRAMS and similarity_file:
+        return program_pairs(parts.training, read_programs(similarity_file, data.ids))
     if recipe.similarity == PAIRS and similarity_file:
         pairs = read_pairs(similarity_file, data.ids)
         in_training = np.zeros(len(data), dtype=np.bool_)

@@ -137,9 +137,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--similarity-file",
         type=Path,
         metavar="FILE",
-        help="the pairs (JSON lines of a, b, similarity); the tree of labels (lines of parent and"
-        " child), where it is not that of their dotted names; or features by id (.npz, .parquet),"
-        " where they are not the documents' vectors",
+        help="the pairs (JSON lines of a, b, similarity) or programs (of id, program); the tree of"
+        " labels (lines of parent and child), where it is not that of their dotted names; or"
+        " features by id (.npz, .parquet), where they are not the documents' vectors",
     )
     metric.add_argument(
         "--similarity-function",
