@@ -56,7 +56,10 @@ def content_sha256(*parts: bytes | Array | torch.Tensor) -> str:
     """Return the hash of the contents of files and of the shapes, types and values of arrays."""
     digest = hashlib.sha256()
     for part in parts:
-        array = np.frombuffer(part, np.uint8) if isinstance(part, bytes) else np.asarray(part)
+        if isinstance(part, bytes):
+            array = np.frombuffer(part, np.uint8)
+        else:
+            array = part.cpu().numpy() if isinstance(part, torch.Tensor) else part
         digest.update(f"{array.dtype} {array.shape}\n".encode() + array.tobytes())
     return digest.hexdigest()
 
