@@ -8,9 +8,12 @@ those of later ones, and "CPU" is the median processor time of the service, all 
 groups take turns with the same searches without, and "ratio" is that of their processor times; ten
 groups of three hits have as many hits as the search for thirty.
 
-For updates, a process sends searches by Hamming distance without a pause, in turn alone and while
-another changes the payloads of 10,000 documents by a filter, over and over; the figures are medians
-of five windows of each.
+For updates, a process sends searches by Hamming distance: four clients without a pause, or a given
+number of searches a second, whose latency counts from when they were due. It does so in turn alone,
+beside a process that only computes, which is what any other work costs on this machine, beside one
+update of the payloads of 10,000 documents by a filter, and beside such updates without a pause. The
+figures are medians of five windows of each. Beside one update, only the searches that were due
+while it ran count, those of all windows together, and only with a given number.
 
 Run as ``python -m benchmarks.payloads``. The collection is kept in ``--folder`` and reused.
 """
@@ -46,8 +49,12 @@ N_BITS = 64
 BATCH = 10_000
 QUERIES = 200
 WINDOWS = 5
+RATE = 200
+STARTED = 0.8
+"""Seconds after which a process that sends searches has certainly begun."""
 MEAN_WORDS = 12
 OF_A_PARENT = 4
+PARTS = ("columns", "groups", "updates")
 FIELDS = ("class", "year", "score", "time", "tags", "batch", "parent")
 PATH = "/v1/collections/bench"
 LATE = {"field": "year", "gte": 1990, "lt": 2000}
@@ -78,6 +85,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=20, help="(default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=10.0, help="of load (default: 10)")
     parser.add_argument("--indexed", action="store_true", help="index the fields of payloads")
+    parser.add_argument("--only", choices=PARTS, help="one part of the figures (default: all)")
     parser.add_argument(
         "--folder",
         type=Path,
@@ -101,20 +109,23 @@ def main() -> None:
         service = _Service(pid, address)
         print(f"{n_documents:,} documents; fields {'' if args.indexed else 'not '}indexed\n")
         print(f"{'':<34}{'first':>9}{'median':>9}{'p99':>9}{'CPU':>9}{'ratio':>8}")
-        for name, body in FACETS.items():
-            _print(name, service.times("/facets", [body] * args.repeat))
-        for name, sort in SORTS.items():
-            _print(name, service.pages(sort, args.repeat))
-        prefixes = sorted({phrase.split()[0][:3] for phrase in phrases})[: args.repeat]
-        _print("completions", service.times("/completions?text=", prefixes))
-        examples = [
-            {"positive": [f"d{i}", f"d{i + 1}"], "strategy": "best_score"}
-            for i in range(args.repeat)
-        ]
-        _print("recommend: best_score", service.times("/recommend", examples))
-        for ranking in RANKINGS:
-            _print_groups(service, ranking, queries)
-        _print_updates(address, service, queries, args.seconds, n_documents // BATCH)
+        if args.only in {None, "columns"}:
+            for name, body in FACETS.items():
+                _print(name, service.times("/facets", [body] * args.repeat))
+            for name, sort in SORTS.items():
+                _print(name, service.pages(sort, args.repeat))
+            prefixes = sorted({phrase.split()[0][:3] for phrase in phrases})[: args.repeat]
+            _print("completions", service.times("/completions?text=", prefixes))
+            examples = [
+                {"positive": [f"d{i}", f"d{i + 1}"], "strategy": "best_score"}
+                for i in range(args.repeat)
+            ]
+            _print("recommend: best_score", service.times("/recommend", examples))
+        if args.only in {None, "groups"}:
+            for ranking in RANKINGS:
+                _print_groups(service, ranking, queries)
+        if args.only in {None, "updates"}:
+            _print_updates(address, service, queries, args.seconds, n_documents // BATCH)
 
 
 class Times(NamedTuple):
@@ -193,6 +204,11 @@ def _print_groups(service: _Service, ranking: str, queries: list[dict[str, Any]]
         _print(f"{ranking}{kind}", some, times[""] if kind else None)
 
 
+ALONE, BESIDE_PROCESS = "alone", "beside a process that computes"
+BESIDE_UPDATE, BESIDE_UPDATES = "beside an update", "beside updates without a pause"
+COMPUTES = [sys.executable, "-c", "while True: pass"]
+
+
 def _print_updates(
     address: str,
     service: _Service,
@@ -209,28 +225,60 @@ def _print_updates(
         updates = _updates(n_batches)
         times = [service.send("/documents:payload", next(updates))[0] for _ in range(5)]
         _print("update of 10,000 payloads", times)
-        loads: dict[str, list[dict[str, float]]] = {"alone": [], "beside updates": []}
-        times = []
-        for _, name in itertools.product(range(WINDOWS), loads):
-            with subprocess.Popen(command, stdout=subprocess.PIPE) as load:
-                while name != "alone" and load.poll() is None:
-                    times.append(service.send("/documents:payload", next(updates))[0])
-                assert load.stdout is not None  # noqa: S101 - for the type checker
-                loads[name].append(json.loads(load.stdout.read()))
-        _print("  beside searches", times)
-        print(f"\n{'searches of 4 clients':<34}{'per second':>12}{'median':>9}{'p99':>9}")
-        for name, windows in loads.items():
-            rate, p50, p99 = (
-                np.median([window[key] for window in windows])
-                for key in ("per_second", "p50_ms", "p99_ms")
-            )
-            print(f"{name:<34}{rate:12,.0f}{p50:9.2f}{p99:9.2f}")
+        closed = [ALONE, BESIDE_PROCESS, BESIDE_UPDATES]
+        _print_loads("searches of 4 clients", service, updates, command, closed)
+        at_rate = [ALONE, BESIDE_PROCESS, BESIDE_UPDATE, BESIDE_UPDATES]
+        title = f"{RATE} searches a second"
+        _print_loads(title, service, updates, [*command, str(RATE)], at_rate)
         after = next(iter(FACETS.items()))
         times = []
         for _ in range(5):
             service.send("/documents:payload", next(updates))
             times.append(service.send("/facets", after[1])[0])
         _print(f"{after[0]}, after an update", times)
+
+
+def _print_loads(
+    title: str,
+    service: _Service,
+    updates: Iterator[dict[str, Any]],
+    command: list[str],
+    kinds: list[str],
+) -> None:
+    loads: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+    latencies: list[float] = []
+    times: dict[str, list[Times]] = {kind: [] for kind in kinds}
+    for _, kind in itertools.product(range(WINDOWS), kinds):
+        computing = subprocess.Popen(COMPUTES) if kind == BESIDE_PROCESS else None
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as load:
+            if kind == BESIDE_UPDATE:
+                time.sleep(STARTED)
+                began = time.perf_counter()
+                times[kind].append(service.send("/documents:payload", next(updates))[0])
+                ended = time.perf_counter()
+            while kind == BESIDE_UPDATES and load.poll() is None:
+                times[kind].append(service.send("/documents:payload", next(updates))[0])
+            assert load.stdout is not None  # noqa: S101 - for the type checker
+            loads[kind].append(json.loads(load.stdout.read()))
+        if computing is not None:
+            computing.kill()
+            computing.wait()
+        if kind == BESIDE_UPDATE:
+            pairs = zip(loads[kind][-1]["due"], loads[kind][-1]["latencies"], strict=True)
+            latencies += [1000 * latency for due, latency in pairs if began <= due <= ended]
+    for kind in kinds:
+        if times[kind]:
+            _print(f"  update {kind.replace('an update', 'searches')}", times[kind])
+    print(f"\n{title:<34}{'per second':>12}{'median':>9}{'p99':>9}{'ratio':>8}")
+    p99_alone = float(np.median([window["p99_ms"] for window in loads[ALONE]]))
+    for kind in kinds:
+        rate, p50, p99 = (
+            float(np.median([window[key] for window in loads[kind]]))
+            for key in ("per_second", "p50_ms", "p99_ms")
+        )
+        if kind == BESIDE_UPDATE:
+            p50, p99 = np.percentile(latencies, [50, 99])
+        print(f"{kind:<34}{rate:12,.0f}{p50:9.2f}{p99:9.2f}{p99 / p99_alone:8.2f}", flush=True)
 
 
 def _updates(n_batches: int) -> Iterator[dict[str, Any]]:

@@ -45,8 +45,9 @@ from hummingbit.index.facets import (
     FacetResult,
     Facets,
     Mask,
-    RankedGroup,
+    RankedGroups,
     SortField,
+    check_is_no_order,
     count_facet,
     position_at,
     rank_groups,
@@ -601,14 +602,14 @@ class IndexedCollection(SearchableCollection, ABC):
         published: PublishedGeneration,
         allowed: Rows | None,
         restricted: Mapping[int, Rows],
-    ) -> tuple[list[list[RankedGroup]] | None, list[list[FacetResult]] | None]:
+    ) -> tuple[list[RankedGroups] | None, list[list[FacetResult]] | None]:
         """Return the groups and the facets of each query, None where the search has none."""
         options = search.options
         if options.group_by is None and options.facets is None:
             return None, None
         by = None if options.group_by is None else self._column(options.group_by, published)
         columns = [self._column(facet.field, published) for facet in options.facets or ()]
-        groups: list[list[RankedGroup]] = []
+        groups: list[RankedGroups] = []
         facets: list[list[FacetResult]] = []
         for position in range(len(search.queries)):
             query, rows = search.queries[position : position + 1], restricted.get(position, allowed)
@@ -698,6 +699,9 @@ class IndexedCollection(SearchableCollection, ABC):
         def page(
             published: PublishedGeneration, selected: Mask, columns: list[Column]
         ) -> ScrollPage | None:
+            for sorted_by, column in zip(sort, columns, strict=True):
+                if not len(column.rows):
+                    check_is_no_order(sorted_by.field)
             rows = sorted_rows(sort, columns, selected, limit + 1, after).tolist()
             documents = {
                 document.row: document for document in self.store.read_documents(rows[:limit])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -370,6 +371,22 @@ def _sort_field(value: Any) -> SortField:
     return SortField(value["field"], value.get("order") or "asc")
 
 
+_SIGNED = re.compile(r"([+-])\s*(.+)")
+_WITH_WORD = re.compile(r"(.+?)\s*[\s:=,]\s*(asc|desc)(?:ending)?", re.IGNORECASE)
+
+
+def check_is_no_order(field: str) -> None:
+    """Raise InputError if a field, which no document has, is written as others write an order."""
+    name, order = "", "asc"
+    if match := _SIGNED.fullmatch(field):
+        name, order = match[2], "desc" if match[1] == "-" else "asc"
+    elif match := _WITH_WORD.fullmatch(field):
+        name, order = match[1], match[2].lower()
+    if name:
+        hint = f"to sort by {name!r}, give '{name}:{order}', or its field and the order {order!r}"
+        raise InputError("sort", f"has {abbreviate(field)}, a field that no document has; {hint}")
+
+
 class SortPosition(NamedTuple):
     """The end of a page: the values of its last document and its row."""
 
@@ -444,11 +461,13 @@ MIN_RANKED = 40
 MAX_RANKED = 2_000
 
 
-class RankedGroup(NamedTuple):
-    """A value, and the hits that have it, best first."""
+class RankedGroups(NamedTuple):
+    """The best groups of a query: the value and the number of hits of each, and all hits."""
 
-    value: Scalar
+    values: list[Scalar]
+    sizes: list[int]
     found: RankedRows
+    """The hits of the first group, best first, then those of the second, and so on."""
 
 
 def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
@@ -459,13 +478,14 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
     allowed: Rows | None,
     limit: int,
     size: int,
-) -> list[RankedGroup]:
+) -> RankedGroups:
     """Return the `limit` best groups of one query, each with its `size` best hits, exactly.
 
     `allowed` limits the rows of documents, as in :meth:`hummingbit.index.rankings.Ranking.rank`.
     """
     if not len(query):
-        return []
+        nothing = np.empty(0, dtype=np.int64)
+        return RankedGroups([], [], RankedRows(nothing, nothing))
     column.prepare_groups()
     has_large_groups = len(column.rows) > MAX_RANKED * column.n_values
     count = max(MIN_RANKED, HITS_A_GROUP * limit * (size if has_large_groups else 1))
@@ -497,17 +517,11 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
         first = len(ranked.rows)
         places |= {code: [first + place for place in among[code]] for code in short}
     order = [*chain.from_iterable(places.values())]
-    rows, scores = rows[order], scores[order]
-    ends = accumulate(map(len, places.values()))
-    return [
-        RankedGroup(
-            column.value(code),
-            RankedRows(
-                rows[end - len(some) : end], scores[end - len(some) : end], ranked.statistics
-            ),
-        )
-        for (code, some), end in zip(places.items(), ends, strict=True)
-    ]
+    return RankedGroups(
+        [*map(column.value, places)],
+        [*map(len, places.values())],
+        RankedRows(rows[order], scores[order], ranked.statistics),
+    )
 
 
 def _worth_ranking(short: Sequence[int], column: Column) -> int:
@@ -534,11 +548,12 @@ def _by_group(  # noqa: PLR0917 - as rank_groups
 ) -> dict[int, list[int]]:
     """Return the positions of the hits of the first `limit` groups, at most `size` for each."""
     places: dict[int, list[int]] = {}
-    for place, codes in enumerate(column.codes_of(code_column.document_of_each(ranked.rows))):
-        for code in codes:
-            if (only and code not in only) or (code not in places and len(places) == limit):
-                continue
-            some = places.setdefault(code, [])
+    entries = column.entries_of(code_column.document_of_each(ranked.rows))
+    for place, code in zip(*entries, strict=True):
+        some = places.get(code)
+        if some is not None:
             if len(some) < size:
                 some.append(place)
+        elif len(places) < limit and (not only or code in only):
+            places[code] = [place]
     return places

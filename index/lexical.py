@@ -1252,6 +1252,8 @@ class LexicalIndex:
         `documents` are pairs (row, text); the rows ascend and follow every row of this index.
         Unknown rows in `removed` are ignored.
         """
+        if not len(documents) and not len(removed):
+            return replace(self, number=number)
         texts, titles, summaries = (
             field.with_changes(segment, removed)
             for field, segment in zip(self._fields, self._segments_of(documents), strict=True)

@@ -96,6 +96,8 @@ class CodeMoments:
 
     def with_changes(self, added: Codes, removed: Codes) -> CodeMoments:
         """Return the moments with the codes `added` and without those `removed`."""
+        if not len(added) and not len(removed):
+            return self  # with what was derived of it
         plus, minus = CodeMoments.of_codes(added), CodeMoments.of_codes(removed)
         products = None
         if not (self.products is None or plus.products is None or minus.products is None):

@@ -30,7 +30,8 @@ from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.facets import (
     Facet,
     FacetResult,
-    RankedGroup,
+    RankedGroups,
+    SortField,
     SortPosition,
     parse_facets,
 )
@@ -72,7 +73,6 @@ from hummingbit.index.rankings import (
     RankedRows,
     Ranking,
     RankingFromAnywhere,
-    Scores,
     ranking_without_text,
 )
 from hummingbit.index.records import EncodedQueries, ScrollPage, StoredRow
@@ -1215,29 +1215,19 @@ class Search:
                 pages.append(_page(self._drop_unrecognized(position, found), offset, k, offset))
         return pages
 
-    def pages_of_groups(self, groups: Sequence[Sequence[RankedGroup]]) -> list[Page]:
+    def pages_of_groups(self, groups: Sequence[RankedGroups]) -> list[Page]:
         """Return the hits of all groups of each query as a page."""
-        pages: list[Page] = []
-        for some in groups:
-            rows = [np.empty(0, dtype=np.int64), *(group.found.rows for group in some)]
-            scores: Scores = np.empty(0, dtype=np.int64)
-            if some:
-                scores = np.concatenate([group.found.scores for group in some])
-            statistics = some[0].found.statistics if some else ()
-            found = RankedRows(np.concatenate(rows), scores, statistics)
-            pages.append(Page(found, more=False, tie_cut=False, passed=0))
-        return pages
+        return [Page(some.found, more=False, tie_cut=False, passed=0) for some in groups]
 
     def result_of_groups(
-        self, result: SearchResult, groups: Sequence[Sequence[RankedGroup]]
+        self, result: SearchResult, groups: Sequence[RankedGroups]
     ) -> SearchResult:
         """Return a result whose hits, those of :meth:`pages_of_groups`, are in groups."""
         grouped: list[list[Group]] = []
         for hits, some in zip(result.hits, groups, strict=True):
             rest = iter(hits)
-            grouped.append(
-                [Group(group.value, [*islice(rest, len(group.found.rows))]) for group in some]
-            )
+            pairs = zip(some.values, some.sizes, strict=True)
+            grouped.append([Group(value, [*islice(rest, size)]) for value, size in pairs])
         return result._replace(hits=[[] for _ in grouped], groups=grouped)
 
     def result(
@@ -1398,6 +1388,23 @@ def absent_fields(collection: HasPages, fields: Sequence[str]) -> list[str]:
     absent = [field for field in fields if payloads and _kinds_in(payloads, field) is None]
     number = "" if are_all else f"{len(payloads):,}"
     return [_absent(field, number) for field in absent]
+
+
+def explain_no_values(collection: HasPages, counted: Sequence[FacetResult]) -> list[str]:
+    """Return a sentence for each facet that counts nothing because no document has its field."""
+    fields = [facet.field for facet in counted if facet.missing and not facet.documents]
+    return [f"facets: {sentence}" for sentence in absent_fields(collection, fields)]
+
+
+def explain_no_order(
+    collection: HasPages, sort: Sequence[SortField], first: Mapping[str, Any]
+) -> list[str]:
+    """Return a sentence for each field of a listing's order that no document has.
+
+    `first` is the payload of its first document; documents without a field come last.
+    """
+    fields = [key.field for key in sort if read_field(first, key.field) is None]
+    return [f"sort: {sentence}" for sentence in absent_fields(collection, fields)]
 
 
 def with_warnings(answer: Mapping[str, Any], warnings: Sequence[str]) -> dict[str, Any]:

@@ -111,10 +111,11 @@ class StoredDocument(TypedDict):
 
 
 class DocumentPage(TypedDict):
-    """Documents in the order of insertion; `next_cursor` is None on the last page."""
+    """Documents in the order of a listing; `next_cursor` is None on the last page."""
 
     documents: list[StoredDocument]
     next_cursor: str | None
+    warnings: NotRequired[list[str]]
 
 
 class FoundDocuments(TypedDict):

@@ -77,7 +77,7 @@ from hummingbit.index.payloads import PayloadUpdate, select_fields
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query, StoredDocument
 from hummingbit.index.schema import AUTO
-from hummingbit.index.search import with_warnings
+from hummingbit.index.search import explain_no_order, explain_no_values, with_warnings
 from hummingbit.index.transfer import (
     STORES,
     VECTOR_TYPES,
@@ -492,8 +492,11 @@ def run_scroll(args: argparse.Namespace) -> int:
     """Print documents as JSON lines, in the order of fields or of insertion."""
     filter_, sort = read_filter(args), parse_sort(args.sort)
     with open_collections(args, writable=False) as folder:
-        pages = pages_of(folder.collection(args.collection), filter_, sort)
-        for document in itertools.islice(itertools.chain.from_iterable(pages), args.limit):
+        collection = folder.collection(args.collection)
+        documents = itertools.chain.from_iterable(pages_of(collection, filter_, sort))
+        for position, document in enumerate(itertools.islice(documents, args.limit)):
+            if sort and not position:
+                print_warnings(explain_no_order(collection, sort, document.payload))
             record = _to_json(document)
             if args.payload_fields is not None:
                 record["payload"] = select_fields(document.payload, args.payload_fields)
@@ -510,7 +513,8 @@ def run_facets(args: argparse.Namespace) -> int:
     with open_collections(args, writable=False) as folder:
         collection = folder.collection(args.collection)
         counted = collection.facets(facets, filter_)
-        warnings = [] if counted.documents else collection.explain_no_hits(filter_)
+        warnings = explain_no_values(collection, counted.facets)
+        warnings += [] if counted.documents else collection.explain_no_hits(filter_)
     if args.json:
         answer = {**counted._asdict(), "facets": [facet._asdict() for facet in counted.facets]}
         print_json(with_warnings(answer, warnings))

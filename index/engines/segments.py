@@ -86,6 +86,8 @@ class IndexSnapshot:
         `rows` ascend and follow every row of this generation. Unknown rows in `removed` are
         ignored.
         """
+        if not len(rows) and not len(removed):
+            return replace(self, number=number)
         base, *deltas = (segment.without(removed) for segment in self._segments)
         deltas = [delta for delta in deltas if len(delta)]
         if len(rows):

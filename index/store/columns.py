@@ -217,11 +217,11 @@ class Column:
         Raises:
             BeyondAllowance: if that may not be done here.
         """
-        if not {"postings", "starts"} <= self.__dict__.keys():
+        if not {"postings", "starts", "is_single"} <= self.__dict__.keys():
             if len(self.rows) > MANY_ENTRIES:
                 about_to_build()
             about_to_wait()
-            _ = self.postings, self.starts
+            _ = self.postings, self.starts, self.is_single
 
     def count_with(self, code: int) -> int:
         """Return the number of entries of a code."""
@@ -234,17 +234,16 @@ class Column:
         parts = [rows[starts[code] : starts[code + 1]] for code in codes]
         return sorted_distinct(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
 
-    def codes_of(self, rows: Rows) -> list[list[int]]:
-        """Return the codes of each row."""
-        starts, counts = self.starts[rows], self.starts[rows + 1] - self.starts[rows]
-        first: list[int] = self.codes.take(starts, mode="clip").tolist() if len(self.codes) else []
-        if len(first) and counts.max(initial=0) <= 1:
-            pairs = zip(first, counts.tolist(), strict=True)
-            return [[code] if count else [] for code, count in pairs]
-        return [
-            self.codes[start : start + count].tolist()
-            for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
-        ]
+    def entries_of(self, rows: Rows) -> tuple[list[int], list[int]]:
+        """Return the position in `rows` and the code of each entry of `rows`, in their order."""
+        starts = self.starts[rows]
+        counts = self.starts[rows + 1] - starts
+        of_row = np.repeat(np.arange(len(rows)), counts)
+        if self.is_single:
+            return of_row.tolist(), self.codes[starts[of_row]].tolist()
+        before = np.cumsum(counts) - counts
+        places = np.repeat(starts - before, counts) + np.arange(len(of_row))
+        return of_row.tolist(), self.codes[places].tolist()
 
     def places(self, *, descending: bool) -> Codes:
         """Return for each row up to the last its place in the order, twice and plus one.

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,6 @@ from hummingbit.index.schema import (
     new_incarnation,
     number_in_meta,
     number_of_codes,
-    payload_to_json,
     payloads_to_json,
     read_field_types,
     read_language,
@@ -431,19 +431,19 @@ class Changes:
             for field in indexed_fields(self._connection)
             if update.may_change(field)
         }
-        write = "UPDATE documents SET payload = ?, checksum = ? WHERE row = ?"
         for start in range(0, len(rows), UPDATED_AT_ONCE):
             release_interpreter()
-            records: list[tuple[str, bytes, int]] = []
-            some = rows[start : start + UPDATED_AT_ONCE]
-            for row, id_, code, text, vector, payload in self._whole(some):
+            stored = self._whole(rows[start : start + UPDATED_AT_ONCE])
+            payloads = [payload for *_, payload in stored]
+            befores = _parse_payloads(payloads)
+            afters = payloads_to_json([*map(update.apply, befores)])
+            records: list[tuple[int, str, bytes]] = []
+            for columns, before, after in zip(stored, befores, afters, strict=True):
+                row, id_, code, text, vector, payload = columns
                 found.append(row)
-                before = json.loads(payload)
-                after = payload_to_json(update.apply(before))
                 if after == payload:
                     continue
-                records.append((after, checksum(id_, code, after, text, vector), row))
-                changed.append(row)
+                records.append((row, after, checksum(id_, code, after, text, vector)))
                 if EXPIRES_AT in after or EXPIRES_AT in payload:
                     expiries.append((row, expiry_of(json.loads(after))))
                 read = read_payload(after) if values else {}
@@ -453,7 +453,8 @@ class Changes:
                     if repr(value) != repr(read_field(before, field)):
                         rows_of_field.append(row)
                         values_of_field.append(value)
-            self._connection.executemany(write, records)
+            changed += [row for row, *_ in records]
+            self._write_payloads(records)
         for field, (rows_of_field, values_of_field) in values.items():
             if rows_of_field:
                 of_field = np.array(rows_of_field, dtype=np.int64)
@@ -462,19 +463,32 @@ class Changes:
             self._set_expiries(expiries)
         return np.array(found, dtype=np.int64), np.array(changed, dtype=np.int64)
 
-    def _whole(self, rows: Rows) -> Iterator[tuple[Any, ...]]:
-        """Yield the columns of the documents of `rows` but for their checksums, which are checked.
+    def _write_payloads(self, records: Sequence[tuple[int, str, bytes]]) -> None:
+        """Write the payloads and checksums of some documents, by their rows."""
+        for start in range(0, len(records), ROWS_A_STATEMENT):
+            some = records[start : start + ROWS_A_STATEMENT]
+            values = ",".join(["(?,?,?)"] * len(some))
+            # One statement takes the interpreter lock once, where one for each row takes it often.
+            self._connection.execute(
+                f"WITH changed(row, payload, checksum) AS (VALUES {values})"  # noqa: S608 - marks
+                " UPDATE documents SET payload = changed.payload, checksum = changed.checksum"
+                " FROM changed WHERE documents.row = changed.row",
+                [*chain.from_iterable(some)],
+            )
+
+    def _whole(self, rows: Rows) -> list[tuple[Any, ...]]:
+        """Return the columns of the documents of `rows` but for their checksums, which are checked.
 
         Raises:
             StoreError: if a document is damaged.
         """
         query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
         stored = in_chunks(self._connection, query, rows.tolist())
-        for *columns, mark in sorted(stored, key=lambda one: int(one[0])):
-            _, id_, code, text, vector, payload = columns
+        stored.sort(key=itemgetter(0))
+        for _, id_, code, text, vector, payload, mark in stored:
             if checksum(id_, code, payload, text, vector) != mark:
                 raise StoreError(f"document {id_!r} is damaged; nothing was written")
-            yield tuple(columns)
+        return [columns[:-1] for columns in stored]
 
     def write_records(self, table: Table[Record], records: Iterable[Record]) -> int:
         """See :func:`hummingbit.index.store.annotations.write_records`."""
@@ -525,6 +539,11 @@ class Changes:
     def documents(self) -> int:
         """The number of documents."""
         return self._documents
+
+    @property
+    def deletes(self) -> bool:
+        """Whether documents were deleted, or replaced."""
+        return self._deleted > 0
 
     def last_index_row(self, row: int) -> int:
         """See :meth:`hummingbit.index.passages.CodeColumn.last_index_row`."""
@@ -1251,8 +1270,10 @@ class Store(DocumentReader):
             WritesLost: if it holds fewer generations than it acknowledged.
         """
         with self._database.writing() as connection:
-            yield Changes(connection, self.description, self._database.commit)
-        self.forget_ids()
+            changes = Changes(connection, self.description, self._database.commit)
+            yield changes
+        if changes.deletes:
+            self.forget_ids()
 
     def compact(self) -> None:
         """Rebuild the blocks of codes from the documents and rewrite the file without unused pages.

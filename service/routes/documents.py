@@ -15,7 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.payloads import PayloadUpdate, parse_selection
-from hummingbit.index.search import with_warnings
+from hummingbit.index.search import explain_no_order, explain_no_values, with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
 from hummingbit.service.http.keys import FILTERED, READ, WRITE
 from hummingbit.service.http.problems import ProblemError, invalid_field
@@ -119,18 +119,21 @@ def scroll_documents(collection: CollectionOf, body: ScrollRequest, limits: Limi
         selection = parse_selection(body.with_payload)
         sort = parse_sort([field.model_dump() for field in body.sort or ()])
     documents: list[dict[str, Any]] = []
+    warnings: list[str] = []
     cursor, size = body.cursor, 0
     while len(documents) < body.limit and size < limits.max_response_bytes // 4:
         count = min(body.limit - len(documents), SCROLLED_AT_ONCE)
         with pointing_at():
             page = collection.scroll(count, cursor, filter_, sort)
+        if sort and cursor is None and page.documents:
+            warnings = explain_no_order(collection, sort, page.documents[0].payload)
         written = [document_to_json(document, selection) for document in page.documents]
         documents += written
         size += sum(len(to_json(document)) for document in written)
         cursor = page.next_cursor
         if cursor is None:
             break
-    answer = {"documents": documents, "next_cursor": cursor}
+    answer = with_warnings({"documents": documents, "next_cursor": cursor}, warnings)
     return render_long(answer, limits)
 
 
@@ -162,7 +165,8 @@ def count_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
     with pointing_at():
         facets = parse_facets([facet.model_dump() for facet in body.facets])
         counted = collection.facets(facets, filter_)
-    warnings = [] if counted.documents else collection.explain_no_hits(filter_)
+    warnings = explain_no_values(collection, counted.facets)
+    warnings += [] if counted.documents else collection.explain_no_hits(filter_)
     answer = {**counted._asdict(), "facets": [facet._asdict() for facet in counted.facets]}
     return Response(to_json(with_warnings(answer, warnings)), media_type="application/json")
 

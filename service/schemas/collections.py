@@ -365,7 +365,7 @@ class FacetsRequest(RequestModel):
 class FacetsAnswer(ResponseModel):
     """The counts of each facet, in the order of the request, over `documents`.
 
-    If no document passes the filter, `warnings` may say why.
+    If no document passes the filter, or none has the field of a facet, `warnings` may say so.
     """
 
     facets: list[FacetResult]
@@ -375,10 +375,14 @@ class FacetsAnswer(ResponseModel):
 
 
 class DocumentPage(ResponseModel):
-    """Documents; `next_cursor` is null on the last page."""
+    """Documents; `next_cursor` is null on the last page.
+
+    If no document has a field to sort by, `warnings` says so.
+    """
 
     documents: list[StoredDocument]
     next_cursor: str | None
+    warnings: list[str] = Field(default_factory=list)
 
 
 class GetRequest(RequestModel):

@@ -178,6 +178,19 @@ static size_t next_at_least(const scores_t *s, size_t i, int64_t least) {
     return i;
 }
 
+/* Write which of the SCORES_AT_ONCE positions from *start on have a score of at least `least`, and
+   move *start behind them; return how many there are. */
+static size_t all_at_least(const scores_t *s, size_t *start, int64_t least, size_t *positions) {
+    const size_t end = s->n - *start < SCORES_AT_ONCE ? s->n : *start + SCORES_AT_ONCE;
+    size_t n = 0;
+    for (size_t i = *start; i < end; i++) {
+        positions[n] = i;
+        n += score_at(s, i) >= least;
+    }
+    *start = end;
+    return n;
+}
+
 size_t best_by_words(const scores_t *s, size_t k, scored_t *entries) {
     best_t best = {entries, 0, k};
     int64_t least = 1;
@@ -210,6 +223,20 @@ static int64_t score_by_codes(const fusion_t *f, const weights_t *weights, size_
             distance += weights->bytes[byte][code & 255];
     }
     return f->total - 2 * distance;
+}
+
+INLINE size_t place_of(const fusion_t *f, size_t i) {
+    return f->places == NULL ? i : (size_t)(uint32_t)f->places[i];
+}
+
+/* The codes of documents that match lie far from one another: have the next ones read already. */
+INLINE void prefetch_code(const fusion_t *f, size_t i) {
+    const size_t place = place_of(f, i);
+    if (place >= f->n_codes) return;
+    if (f->code_of != NULL)
+        __builtin_prefetch(&f->codes[f->code_of[place]]);
+    else
+        __builtin_prefetch(&f->codes[place / LANES * f->words * LANES + place % LANES]);
 }
 
 /* Return the least score by words, above 0, with which a document could be among the best. */
@@ -245,16 +272,22 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
         if (weights == NULL) return 0;
         fill_weights(weights, f->weights, f->words);
         int64_t least = least_by_words(f, &best, highest);
-        for (size_t i = 0; (i = next_at_least(s, i, least)) < s->n; i++) {
-            const size_t place = f->places == NULL ? i : (size_t)(uint32_t)f->places[i];
-            if (place >= f->n_codes) continue;
-            const int64_t row = f->rows[i];
-            const double score = fused_score(f, score_at(s, i), score_by_codes(f, weights, place));
-            const scored_t entry = {score, row};
-            if (best.n == k && !is_worse(best.entries[0], entry)) continue;
-            if (row == f->guard_row || is_seed(f, row)) continue;
-            offer_best(&best, entry);
-            least = least_by_words(f, &best, highest);
+        size_t some[SCORES_AT_ONCE];
+        for (size_t i = 0; (i = next_at_least(s, i, least)) < s->n;) {
+            const size_t n_some = all_at_least(s, &i, least, some);
+            for (size_t j = 0; j < n_some; j++) prefetch_code(f, some[j]);
+            for (size_t j = 0; j < n_some; j++) {
+                const int64_t by_words = score_at(s, some[j]);
+                const size_t place = place_of(f, some[j]);
+                if (by_words < least || place >= f->n_codes) continue;
+                const int64_t row = f->rows[some[j]];
+                const double score = fused_score(f, by_words, score_by_codes(f, weights, place));
+                const scored_t entry = {score, row};
+                if (best.n == k && !is_worse(best.entries[0], entry)) continue;
+                if (row == f->guard_row || is_seed(f, row)) continue;
+                offer_best(&best, entry);
+                least = least_by_words(f, &best, highest);
+            }
         }
         free(weights);
         *n = best.n;

@@ -199,6 +199,39 @@ SORTS = st.lists(
 )
 
 
+@pytest.mark.parametrize(
+    ("given_as", "right"),
+    [
+        ("-price", "price:desc"),
+        ("+price", "price:asc"),
+        ("price desc", "price:desc"),
+        ("price:DESC", "price:desc"),
+        ("price:ascending", "price:asc"),
+        ({"field": "-price"}, "price:desc"),
+    ],
+)
+def test_an_order_in_the_form_of_others_is_refused_and_the_error_has_ours(
+    collection: Collection, given_as: Any, right: str
+) -> None:
+    filled(collection, 30)
+    with pytest.raises(InputError, match=rf"no document has; .*'{right}'"):
+        collection.scroll(10, sort=parse_sort([given_as]))
+
+
+def test_a_field_that_begins_with_a_sign_can_be_sorted_by(collection: Collection) -> None:
+    collection.upsert([Document(str(n), code="0000", payload={"-n": -n}) for n in range(3)])
+    listed = collection.scroll(10, sort=parse_sort(["-n"])).documents
+    assert [one.id for one in listed] == ["2", "1", "0"]
+
+
+def test_a_listing_by_a_field_of_no_document_is_in_the_order_of_insertion(
+    collection: Collection,
+) -> None:
+    documents = filled(collection, 30)
+    listed = collection.scroll(100, sort=parse_sort(["none:desc"])).documents
+    assert [one.id for one in listed] == [one.id for one in documents]
+
+
 @given(SORTS, st.integers(1, 40), st.integers(0, 99))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 def test_a_sorted_listing_is_a_stable_sort_with_missing_values_last(

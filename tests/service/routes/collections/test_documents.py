@@ -286,3 +286,22 @@ async def lines_of(pieces: Sequence[bytes], size: int) -> list[list[bytes]]:
     left = iter(pieces)
     request = Request({"type": "http"}, receive)
     return [lines async for lines in documents._lines(request, size)]
+
+
+def test_listings_and_facets_warn_of_fields_that_no_document_has(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection(n_bits=16)
+    assert send(client, "PUT", f"{path}/documents", {"documents": code_documents(3)}).is_success
+
+    def listed(*fields: str) -> httpx.Response:
+        sort = [{"field": field, "order": "desc"} for field in fields]
+        return send(client, "POST", f"{path}/documents:scroll", {"sort": sort})
+
+    assert "warnings" not in listed("at").json()
+    assert listed("none", "at").json()["warnings"] == ["sort: no document has the field 'none'"]
+    problem = check_problem(listed("-at"), 422, "invalid_request")
+    assert "'at:desc'" in str(problem)
+    facets = {"facets": [{"field": "even"}, {"field": "none"}]}
+    counted = send(client, "POST", f"{path}/facets", facets).json()
+    assert counted["warnings"] == ["facets: no document has the field 'none'"]
