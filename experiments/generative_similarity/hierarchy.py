@@ -8,8 +8,9 @@ temperature if they have one, except classification, which has a linear layer on
 
 The training posts are the database and the test posts the queries. The figures are nDCG@100 with
 the number of shared levels as the gain, precision@100 of the same group, and at each level the
-accuracy of a linear SVM on the embeddings, less the share of the largest class. The last figure is
-the paper's: the sum of ln(accuracy / chance) over the levels, where chance is that share.
+accuracy of a linear SVM on the embeddings, less the share of the largest class. The next figure is
+the paper's: the sum of ln(accuracy / chance) over the levels, where chance is that share. The last
+two are :func:`odd_one_out`, the measure of Figure 4D with the tree in the place of people.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from math import log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
@@ -49,6 +52,12 @@ from hummingbit.training.similarities import dotted_tree
 INPUTS, HIDDEN, EMBEDDING = 256, 128, 32
 TEMPERATURE = 0.2
 _K = 100
+_TRIPLETS = 10_000
+_TITLES = {
+    "ln_over_chance": "Σ ln(accuracy / chance)",
+    "odd_boundary": "odd one, class boundary",
+    "odd_coarse": "odd one, coarse",
+}
 
 
 class Network(nn.Module):
@@ -141,8 +150,9 @@ def run(args: argparse.Namespace) -> int:
         [method, *(mean_and_deviation(runs, name) for name in names)]
         for (method,), runs in group(records, "method").items()
     ]
-    titles = [name.replace("svm_level", "SVM over chance, level ") for name in names]
-    titles[-1] = "Σ ln(accuracy / chance)"
+    titles = [
+        _TITLES.get(name, name.replace("svm_level", "SVM over chance, level ")) for name in names
+    ]
     print_table(("trained with", *titles), rows)
     if args.plot:
         _plot(args.plot, embeddings, queries)
@@ -212,7 +222,52 @@ def measure(embeddings: Tensors, data: TrainingData, queries: TrainingData) -> R
         if len(set(database_classes)) == len(set(labels)):
             break  # deeper levels have the same classes
     record["ln_over_chance"] = over_chance
+    return record | odd_one_out(query_QD, query_labels, np.random.default_rng(0))
+
+
+def odd_one_out(embedding_ND: Any, labels: Sequence[str], rng: np.random.Generator) -> Record:
+    """Return the mean likelihood of the odd one of three posts by the tree; chance is 1/3.
+
+    The likelihood that c is the odd one is that of (a, b) in softmax(s(a, b) / τ, s(a, c) / τ,
+    s(b, c) / τ), where s is the inner product of rows of length 1, and τ is the one of a grid for
+    which the mean is greatest, as the paper fits it to each person. At the *class boundary*, a and
+    b are of one group and c of another. *Coarse* triplets are of three groups: those of a and b
+    share a level, and that of c shares none with them. There are none if no two groups do.
+    """
+    names = sorted(set(labels))
+    rows = {name: np.flatnonzero(np.array(labels) == name) for name in names}
+    several = [name for name in names if len(rows[name]) > 1]
+    boundary = [(a, a, c) for a in several for c in names if a != c]
+    coarse = [
+        (a, b, c)
+        for a, b in combinations(names, 2)
+        if _shared_levels(a, b)
+        for c in names
+        if not _shared_levels(a, c)
+    ]
+    record: Record = {}
+    for kind, choices in (("odd_boundary", boundary), ("odd_coarse", coarse)):
+        if choices:
+            chosen = rng.integers(len(choices), size=_TRIPLETS)
+            triplets = [_draw_triplet(choices[i], rows, rng) for i in chosen]
+            a, b, c = (embedding_ND[list(each)] for each in zip(*triplets, strict=True))
+            s_M3 = np.stack([(a * b).sum(1), (a * c).sum(1), (b * c).sum(1)], axis=1)
+            record[kind] = max(
+                float(softmax(s_M3 / t, axis=1)[:, 0].mean()) for t in np.geomspace(0.01, 10, 31)
+            )
     return record
+
+
+def _draw_triplet(
+    groups: tuple[str, str, str], rows: Mapping[str, Any], rng: np.random.Generator
+) -> tuple[int, int, int]:
+    """Draw a post of each group, all different."""
+    a, b, c = groups
+    if a == b:
+        first, second = rng.choice(rows[a], 2, replace=False)
+    else:
+        first, second = rng.choice(rows[a]), rng.choice(rows[b])
+    return int(first), int(second), int(rng.choice(rows[c]))
 
 
 def graded_retrieval(

@@ -14,7 +14,12 @@ scratch, where the paper fine-tunes CorNet, so compare methods only within a run
 
 Regularity is the number of features that a shape has. The figures, over the eleven shapes, are
 Spearman's correlations of a network's error rate with the missing regularity of a shape, and with
-the error rates of groups of people and of baboons.
+the error rates of groups of people and of baboons. Their intervals are over the trials of a group,
+because the published rates are means over its people; those of Figure S2 are over people.
+
+``--oddball-judgements FILE`` adds Figure 2D: Spearman's correlation of the cosines of two shapes,
+by the mean embeddings of their pictures, with how similar people judge them. The judgements of the
+paper are not published.
 """
 
 from __future__ import annotations
@@ -22,15 +27,16 @@ from __future__ import annotations
 import argparse
 import csv
 from functools import partial
-from math import radians
+from math import isfinite, nan, radians
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 from torch import Tensor
+from torch.nn import functional
 
 from experiments.drawings import new_drawing, save_drawing
 from experiments.generative_similarity.picture_encoders import (
@@ -78,6 +84,12 @@ def configure(group: Any) -> None:
     )
     add_choices(group, "--oddball-methods", COMPARED_METHODS, "the methods to compare")
     group.add_argument(
+        "--oddball-judgements",
+        type=Path,
+        metavar="FILE",
+        help="judged similarities of shapes: a CSV with columns first, second and similarity",
+    )
+    group.add_argument(
         "--oddball-epochs", type=int, default=30, metavar="N", help="epochs of training"
     )
     group.add_argument(
@@ -91,7 +103,8 @@ def configure(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train every method and seed on the task, and compare their error rates."""
-    rates = read_error_rates(args.data_root)
+    judgements = read_judgements(args.oddball_judgements) if args.oddball_judgements else None
+    rates, trials = read_error_rates(args.data_root), read_trials(args.data_root)
     pictures = _load_or_draw(args.work_dir, args.oddball_pictures)
     records: list[Record] = []
     for method in args.oddball_methods:
@@ -102,11 +115,16 @@ def run(args: argparse.Namespace) -> int:
             name = f"oddball-{'-'.join(map(str, settings.values()))}.safetensors"
             path = args.work_dir / name
             compute = partial(error_rates, method, args.oddball_train, pictures, schedule)
-            error_K = load_or_compute(path, settings, compute)["error_K"].tolist()
-            errors = dict(zip(SHAPES, error_K, strict=True))
-            records.append({"train": args.oddball_train} | _record(method, seed, errors, rates))
+            tensors = load_or_compute(path, settings, compute)
+            errors = dict(zip(SHAPES, tensors["error_K"].tolist(), strict=True))
+            record = {"train": args.oddball_train} | _record(method, seed, errors, rates)
+            if judgements is not None:
+                found = correlation_with_judgements(tensors["mean_KD"], judgements)
+                record["spearman_judgements"] = found
+            records.append(record)
     save_records(args, records)
     _print(records, rates)
+    _print_intervals(records, rates, trials)
     if args.plot:
         _plot(args.plot, records, rates)
     return 0
@@ -118,14 +136,16 @@ def regularity(shape: str) -> int:
 
 
 def error_rates(method: str, train: str, pictures: Tensors, schedule: Schedule) -> Tensors:
-    """Train an encoder and return its error rate on each shape, ``float64[11]``.
+    """Train an encoder and return its error rate on each shape, ``error_K``, ``float64[11]``.
 
+    ``mean_KD`` are the mean embeddings of the pictures of each shape.
     `train` is ``all`` or ``shapes``; `pictures` are those of :func:`draw_shapes`.
     """
     encoder = train_encoder(method, _training_pictures(train, pictures["train_KVNHW"]), schedule)
     tests_KVTHW = pictures["test_KVTHW"]
     embedding = embed(encoder, _floats(tests_KVTHW)).view(*tests_KVTHW.shape[:3], -1)
-    return {"error_K": oddball_errors(embedding, np.random.default_rng(schedule.seed))}
+    errors_K = oddball_errors(embedding, np.random.default_rng(schedule.seed))
+    return {"error_K": errors_K, "mean_KD": embedding[:, 0].mean(dim=1)}
 
 
 def _training_pictures(train: str, pictures_KVNHW: Tensor) -> Pictures:
@@ -197,6 +217,93 @@ def read_error_rates(data_root: Path | None) -> dict[str, dict[str, float]]:
     return rates
 
 
+Judgements = dict[tuple[str, str], float]
+"""The mean similarity of pairs of shapes."""
+
+
+def read_judgements(path: Path) -> Judgements:
+    """Return the judged similarity of pairs of shapes; repeated pairs count as their mean.
+
+    The file is a CSV with the columns first, second and similarity.
+
+    Raises:
+        ReadError: if the file cannot be read, a row does not name two different shapes and a finite
+            similarity, or fewer than three pairs are judged.
+    """
+    judged: dict[tuple[str, str], list[float]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for number, row in enumerate(csv.DictReader(file), start=2):
+                pair = (row.get("first") or "", row.get("second") or "")
+                if pair[0] == pair[1] or not set(pair) <= set(SHAPES):
+                    named = f"first and second are {pair[0]!r:.30} and {pair[1]!r:.30}"
+                    message = f"{named}; they must be two of {', '.join(SHAPES)}"
+                    raise ReadError(f"{path}:{number}: {message}")
+                judged.setdefault((min(pair), max(pair)), []).append(
+                    _similarity(row.get("similarity"), f"{path}:{number}")
+                )
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ReadError(f"{path}: cannot be read: {error}") from None
+    if len(judged) < 3:
+        raise ReadError(f"{path}: judges {len(judged)} pairs; there must be three or more")
+    return {pair: sum(values) / len(values) for pair, values in judged.items()}
+
+
+def _similarity(text: str | None, location: str) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = nan
+    if not isfinite(value):
+        raise ReadError(f"{location}: similarity is {text!r:.30}; it must be a finite number")
+    return value
+
+
+def correlation_with_judgements(mean_KD: Tensor, judgements: Judgements) -> float:
+    """Return Spearman's correlation of the cosines of pairs of shapes with their judgements."""
+    unit_KD = functional.normalize(mean_KD.double(), dim=1)
+    number = {shape: i for i, shape in enumerate(SHAPES)}
+    cosines = [float(unit_KD[number[a]] @ unit_KD[number[b]]) for a, b in judgements]
+    return float(spearmanr(cosines, list(judgements.values())).statistic)
+
+
+def read_trials(data_root: Path | None) -> dict[str, dict[str, int]]:
+    """Return the number of trials by group and shape, of the file that has the error rates.
+
+    Raises:
+        ReadError: if a row has no whole number of trials above 0.
+    """
+    path = find_file("quadrilaterals", "quadrilaterals/oddball_error_rates.csv", data_root)
+    trials: dict[str, dict[str, int]] = {}
+    with path.open(newline="") as file:
+        for number, row in enumerate(csv.DictReader(file), start=2):
+            text = row.get("trials") or ""
+            if not text.isascii() or not text.isdigit() or int(text) == 0:
+                message = f"trials is {text!r:.20}; it must be a whole number above 0"
+                raise ReadError(f"{path}:{number}: {message}")
+            trials.setdefault(row["group"], {})[row["shape"]] = int(text)
+    return trials
+
+
+def interval_over_trials(
+    errors_K: npt.NDArray[np.float64],
+    rate_K: npt.NDArray[np.float64],
+    trials_K: npt.NDArray[np.int64],
+    draws: int = 2000,
+) -> tuple[float, float]:
+    """Return the 95 % interval of Spearman's correlation of a network's errors with a group's.
+
+    Each draw has a binomial number of errors of the group on each shape, from its trials and rate.
+    """
+    rng = np.random.default_rng(0)
+    drawn_DK = rng.binomial(trials_K, rate_K, (draws, len(rate_K))) / trials_K
+    ranks_K, ranks_DK = (rankdata(x, axis=-1) - (len(x.T) + 1) / 2 for x in (errors_K, drawn_DK))
+    lengths_D = np.linalg.norm(ranks_K) * np.linalg.norm(ranks_DK, axis=1)
+    values = (ranks_DK @ ranks_K) / np.where(lengths_D == 0, 1, lengths_D)
+    low, high = np.quantile(values, [0.025, 0.975])
+    return float(low), float(high)
+
+
 def _load_or_draw(folder: Path, count: int) -> Tensors:
     settings = {"pictures": count, "test": _TEST_PICTURES, "size": SIZE}
     path = folder / f"quadrilaterals-{count}.safetensors"
@@ -254,7 +361,8 @@ def _correlations(errors: dict[str, float], rates: dict[str, dict[str, float]]) 
 
 
 def _print(records: list[Record], rates: dict[str, dict[str, float]]) -> None:
-    figures = ["spearman_regularity", f"spearman_{_PEOPLE}", f"spearman_{_BABOONS}", "error_rate"]
+    figures = ["spearman_regularity", f"spearman_{_PEOPLE}", f"spearman_{_BABOONS}"]
+    figures += ["spearman_judgements", "error_rate"]
     figures = [figure for figure in figures if figure in records[0]]
     rows = [
         [METHODS[method], str(len(runs)), *(mean_and_deviation(runs, figure) for figure in figures)]
@@ -269,6 +377,23 @@ def _print(records: list[Record], rates: dict[str, dict[str, float]]) -> None:
         references += [[of_shape[s] for s in SHAPES] for of_shape in rates.values()]
         rows.append([METHODS[method], *(_correlation(mean_errors, each) for each in references)])
     print_table(["trained with", "regularity", *rates], rows)
+
+
+def _print_intervals(
+    records: list[Record], rates: dict[str, dict[str, float]], trials: dict[str, dict[str, int]]
+) -> None:
+    """Print the correlations of the errors averaged over seeds with each group, with intervals."""
+    print("\n95 % intervals of the same over the trials of each group:\n")
+    rows = []
+    for (method,), runs in group(records, "method").items():
+        errors = np.array([np.mean([run[f"error_{shape}"] for run in runs]) for shape in SHAPES])
+        row = [METHODS[method]]
+        for name, of_shape in rates.items():
+            rate, counts = ([each[s] for s in SHAPES] for each in (of_shape, trials[name]))
+            low, high = interval_over_trials(errors, np.array(rate), np.array(counts))
+            row.append(f"{low:.2f} to {high:.2f}")
+        rows.append(row)
+    print_table(["trained with", *rates], rows)
 
 
 def _correlation(errors: list[Any], others: list[Any]) -> str:

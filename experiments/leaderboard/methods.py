@@ -47,11 +47,12 @@ class Entry:
 _PACKAGE = "experiments.leaderboard"
 _TERMS = {"max_terms": (2_000.0, 5_000.0, 10_000.0, 20_000.0)}
 _NETWORK = {"learning_rate": (1e-3, 2e-3), "kl_weight": (0.1, 1.0)}
+_SMASH = {"learning_rate": (1e-3, 2e-3), "relevance_weight": (0.5, 1.0)}
 _SMALL_KL = {"learning_rate": (1e-3, 2e-3), "kl_weight": (0.01, 0.1)}
 _B_VAE = {"word_dropout": (0.0, 0.25), "reconstruction_weight": (1.0, 5.0)}
 _ICT = {"learning_rate": (2e-3, 4e-3), "cloze_temperature": (0.05, 0.1)}
-_SSB_VAE = {"learning_rate": (2e-3, 4e-3), "word_dropout": (0.1, 0.25)}
-_CLASS_CODES = {"content_share": (0.25, 0.5), "certainty_share": (0.125, 0.25)}
+_SSB_VAE = {"learning_rate": (2e-3, 4e-3), "word_dropout": (0.1, 0.5)}
+_CLASS_CODES = {"content_share": (0.0, 0.25), "certainty_share": (0.125, 0.25)}
 _CIBHASH = {"temperature": (0.2, 0.3), "bottleneck": (1e-4, 1e-3)}
 
 
@@ -87,6 +88,7 @@ METHODS: Mapping[str, Entry] = {
     "bmsh": _network("bmsh", "the same with a mixture prior (Dong et al. 2019)", _NETWORK),
     "wish": _network("wish", "the same with a topic for each bit (Ye et al. 2020)", _SMALL_KL),
     "pairrec": _network("pairrec", "pairwise reconstruction (Hansen et al. 2020)", _SMALL_KL),
+    "smash": _network("smash", "noisy texts, balanced over a memory (He et al. 2023)", _SMASH),
     "b-vae": _trained(
         "b_vae", "`train b-vae`", _B_VAE, word_dropout=0.0, reconstruction_weight=5.0
     ),

@@ -11,12 +11,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from experiments.leaderboard.contract import Encode, Task
+from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures
 from hummingbit.training.batches import SparseBatch, share_of_terms, word_distribution
 from hummingbit.training.data import Rows
@@ -129,10 +131,24 @@ def learn_by(
 ) -> Encode:
     """Train the network ``build(shape, documents, seed)`` on the documents of a task.
 
-    The step size of Adam falls from `learning_rate` to 0.
-
     A bit is 1 where its logit is above 0 or, with `median_thresholds`, above its median over the
     training documents.
+    """
+    _, encoder = fit_text_model(build, task, learning_rate)
+    if median_thresholds:
+        encoder = with_median_thresholds(encoder, task.texts)
+    return encoder.encode
+
+
+Model = TypeVar("Model", bound=TextModel)
+
+
+def fit_text_model(
+    build: Callable[[Shape, WordCounts, int], Model], task: Task, learning_rate: float
+) -> tuple[Model, Encoder]:
+    """Train the network ``build(shape, documents, seed)`` on the documents of a task.
+
+    The step size of Adam falls from `learning_rate` to 0. The second is the model's `encoder`.
     """
     texts = task.texts
     features = fit_features_without_stop_words(texts)
@@ -157,7 +173,4 @@ def learn_by(
     epochs = max(EPOCHS, -(-MIN_BATCHES * BATCH_SIZE // len(texts)))
     schedule = Schedule(epochs, BATCH_SIZE, learning_rate, task.seed, decay=True)
     fit(model, loss, len(texts), schedule, progress=False)
-    encoder = to_encoder(model.encoder, features, {})
-    if median_thresholds:
-        encoder = with_median_thresholds(encoder, texts)
-    return encoder.encode
+    return model, to_encoder(model.encoder, features, {})

@@ -16,6 +16,7 @@ PARTS = {
     "toy": "experiments.perception_coherence.toy",
     "gpcl": "experiments.perception_coherence.estimator",
     "cifar10": "experiments.perception_coherence.cifar10",
+    "printed-settings": "experiments.perception_coherence.printed_settings",
     "text": "experiments.perception_coherence.text",
     "text-settings": "experiments.perception_coherence.text_settings",
     "semi": "experiments.perception_coherence.semi",

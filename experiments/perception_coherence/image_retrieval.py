@@ -15,9 +15,13 @@ _BLOCK_ELEMENTS = 1 << 24
 
 @torch.no_grad()
 def retrieval_figures(
-    queries_QD: Tensor, query_labels_Q: Tensor, database_ND: Tensor, database_labels_N: Tensor
+    queries_QD: Tensor,
+    query_labels_Q: Tensor,
+    database_ND: Tensor,
+    database_labels_N: Tensor,
+    top: int = TOP,
 ) -> tuple[float, float]:
-    """Return the 11-point interpolated mAP and the precision of the first 100, by cosine.
+    """Return the 11-point interpolated mAP and the precision of the first `top`, by cosine.
 
     Both are means over queries of functions in :mod:`hummingbit.evaluation.metrics`. Documents with
     equal similarity are ordered by row.
@@ -34,5 +38,5 @@ def retrieval_figures(
         relevant = (database_labels_N[nearest] == labels[:, None]).cpu().numpy()
         counts = n_relevant[labels].cpu().numpy()
         average.append(interpolated_average_precision(relevant, counts))
-        precision.append(precision_at_k(relevant, TOP))
+        precision.append(precision_at_k(relevant, top))
     return float(np.concatenate(average).mean()), float(np.concatenate(precision).mean())

@@ -95,10 +95,10 @@ class Transfer:
 
 @dataclass(frozen=True)
 class TaughtImages:
-    """Images and their mirror images, with the teacher's outputs for both.
+    """V views of N images, such as mirror images, with the teacher's outputs for each.
 
-    ``x`` is float32[2, N, 3, 32, 32], the two views; each of ``layers`` is [2, N, E], and the last
-    are the features; ``logits`` [2, N, 10].
+    ``x`` is float32[V, N, 3, 32, 32]; each of ``layers`` is [V, N, E], and the last are the
+    features; ``logits`` [V, N, 10]. The first view is the images as they are.
     """
 
     x: Tensor
@@ -108,7 +108,7 @@ class TaughtImages:
 
     @property
     def features(self) -> Tensor:
-        """The last layer, ``[2, N, E]``."""
+        """The last layer, ``[V, N, E]``."""
         return self.layers[-1]
 
     def split(self, n_per_class: int) -> tuple[TaughtImages, TaughtImages]:
@@ -146,11 +146,11 @@ def train_teacher(run: TeacherRun, images: Images, path: Path, deadline: Deadlin
             group["lr"] = run.learning_rate * _cosine_decay(epoch / run.epochs)
         teacher.train()
         total = 0.0
-        for batch in _batches(len(images), run.batch_size, generator):
-            x = _augment(images.x[batch], generator)
+        for batch in batches_of_equal_size(len(images), run.batch_size, generator):
+            x = augment(images.x[batch], generator)
             logits = teacher.logits(teacher.features(x))
             loss = functional.cross_entropy(logits, images.labels[batch])
-            total += _step(loss, optimizer) * len(batch)
+            total += step(loss, optimizer) * len(batch)
         history.append({"loss": total / len(images)})
         checkpoint.save(teacher, [optimizer], history)
     return teacher
@@ -161,9 +161,15 @@ def two_views(images: Images) -> Tensor:
     return torch.stack([images.x, images.x.flip(3)])
 
 
+def random_views(images: Images, count: int, seed: int) -> Tensor:
+    """Return the images and `count` draws of :func:`augment`, ``[1 + count, N, 3, 32, 32]``."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.stack([images.x, *(augment(images.x, generator) for _ in range(count))])
+
+
 @torch.no_grad()
 def taught_by(teacher: ResNet | SmallStudent, views: Tensor, labels: Tensor) -> TaughtImages:
-    """Return the two views of the images with the teacher's layers and logits."""
+    """Return views of images with the teacher's layers and logits."""
     outputs = [layers_in_batches(teacher, x) for x in views]
     layers = tuple(torch.stack(layer) for layer in zip(*outputs, strict=True))
     return TaughtImages(views, layers, teacher.logits(layers[-1]), labels)
@@ -172,7 +178,7 @@ def taught_by(teacher: ResNet | SmallStudent, views: Tensor, labels: Tensor) -> 
 def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline) -> SmallStudent:
     """Train a student on the teacher's features, or logits for soft labels; no labels are used.
 
-    Adam with a cosine schedule; each image is mirrored with probability ½.
+    Adam with a cosine schedule; a random view of each image.
 
     Raises:
         OutOfTimeError: if the deadline passes; to resume, call again with the same path.
@@ -180,7 +186,7 @@ def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline
     torch.manual_seed(run.seed)
     n = len(taught.labels)
     student = SmallStudent(run.width, run.depth)
-    objective = _objective(run, student, taught)
+    objective = make_objective(run, student, taught)
     modules = nn.ModuleList([student, objective]).to(taught.x.device)
     optimizer = torch.optim.Adam(modules.parameters(), lr=run.learning_rate)
     checkpoint = Checkpoint(path, json.dumps({**asdict(run), "code": code_version()}))
@@ -194,17 +200,17 @@ def transfer(run: Transfer, taught: TaughtImages, path: Path, deadline: Deadline
             group["lr"] = run.learning_rate * _cosine_decay(epoch / run.epochs)
         modules.train()
         total = 0.0
-        for batch in _batches(n, run.batch_size, generator):
-            view = torch.randint(2, (len(batch),), generator=generator)
-            loss = _loss(run, modules, taught, (view, batch), epoch)
-            total += _step(loss, optimizer) * len(batch)
+        for batch in batches_of_equal_size(n, run.batch_size, generator):
+            view = torch.randint(len(taught.x), (len(batch),), generator=generator)
+            loss = transfer_loss(run, modules, taught, (view, batch), epoch)
+            total += step(loss, optimizer) * len(batch)
         history.append({"loss": total / n})
         if epoch % _EPOCHS_BETWEEN_CHECKPOINTS == 0:
             checkpoint.save(modules, [optimizer], history)
     return student
 
 
-def _objective(run: Transfer, student: SmallStudent, taught: TaughtImages) -> nn.Module:
+def make_objective(run: Transfer, student: SmallStudent, taught: TaughtImages) -> nn.Module:
     """Return the objective of a run; that of several layers pairs them from the last backwards."""
     if run.method == SOFT_LABELS:
         return nn.Identity()
@@ -243,7 +249,7 @@ def _keywords(run: Transfer) -> dict[str, Any]:
     return keywords
 
 
-def _loss(
+def transfer_loss(
     run: Transfer,
     modules: nn.ModuleList,
     taught: TaughtImages,
@@ -267,20 +273,21 @@ def _loss(
     return loss
 
 
-def _step(loss: Tensor, optimizer: torch.optim.Optimizer) -> float:
+def step(loss: Tensor, optimizer: torch.optim.Optimizer) -> float:
+    """Change the parameters by the gradient of a loss, and return its value."""
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     return loss.item()
 
 
-def _batches(n: int, size: int, generator: torch.Generator) -> list[Tensor]:
+def batches_of_equal_size(n: int, size: int, generator: torch.Generator) -> list[Tensor]:
     """Return shuffled batches of `size`, without a smaller last one: ranks depend on the size."""
     order = torch.randperm(n, generator=generator)
     return list(torch.split(order[: max(n - n % size, min(n, size))], size))
 
 
-def _augment(x_N3HW: Tensor, generator: torch.Generator) -> Tensor:
+def augment(x_N3HW: Tensor, generator: torch.Generator) -> Tensor:
     """Return random crops of the padded images, mirrored with probability ½."""
     n, _, height, width = x_N3HW.shape
     device = x_N3HW.device

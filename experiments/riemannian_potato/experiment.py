@@ -3,12 +3,14 @@
 Every method trains the same network of SPD layers, from the same initial weights and for the same
 number of steps. It is evaluated by the distance it was trained with. For R@1 and R@3 the test
 matrices are the queries and the training matrices the database; NMI and F1 compare k-means clusters
-of the test matrices with their classes.
+of the test matrices with their classes. The last figure is the mean distance of test matrices of
+one class over that of two classes.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,7 @@ from hummingbit.encoder.recipes import RecipeError
 
 if TYPE_CHECKING:
     from experiments.riemannian_potato.spd_corpora import SpdCorpus
+    from experiments.saved_tensors import Tensors
 
 SUMMARY = "Riemannian potato ranking loss, beside other losses on SPD matrices"
 
@@ -31,6 +34,7 @@ METHODS = {
     "rpl": "Riemannian potato ranking loss, affine-invariant",
     "rpl-log": "Riemannian potato ranking loss, log-Euclidean",
     "rpl-sphere": "Riemannian potato ranking loss, on vectors of unit length",
+    "matrix-triplet": "triplet margin loss of matrices, affine-invariant",
     "triplet": "triplet margin loss",
     "triplet-semihard": "triplet margin loss of semi-hard triplets",
     "n-pair": "N-pair loss",
@@ -40,7 +44,7 @@ METHODS = {
 }
 POTATOES = ("rpl", "rpl-log", "rpl-sphere")
 AVERAGES = ("pairs", "anchors")
-FIGURES = {"f1": "F1", "nmi": "NMI", "r1": "R@1", "r3": "R@3"}
+FIGURES = {"f1": "F1", "nmi": "NMI", "r1": "R@1", "r3": "R@3", "ratio": "within / between"}
 LEARNING_RATE = 0.03
 
 
@@ -89,6 +93,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_run_options(parser, "results/riemannian-potato", seeds=5)
     add_plot_option(parser)
+    parser.add_argument(
+        "--effect",
+        type=Path,
+        metavar="FILE",
+        help="draw the test matrices in the plane after the first run of each method (.svg, .png)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -97,9 +107,14 @@ def run(args: argparse.Namespace) -> int:
     from experiments.riemannian_potato.spd_corpora import read_corpus  # noqa: PLC0415 - takes seconds
 
     records: list[Record] = []
+    planes: dict[str, Any] = {}
     for seed in range(args.seeds):
         corpus = read_corpus(args.dataset, seed, args.data_root)
-        records += [_measure(args, method, seed, corpus) for method in args.methods]
+        for method in args.methods:
+            tensors = _measure(args, method, seed, corpus)
+            figures = {figure: float(tensors[figure]) for figure in FIGURES}
+            records.append({"dataset": args.dataset, "method": method, "seed": seed, **figures})
+            planes.setdefault(method, (tensors["plane"].numpy(), corpus.test_labels))
     records.sort(key=lambda record: args.methods.index(record["method"]))
     save_records(args, records)
     rows = [
@@ -109,11 +124,13 @@ def run(args: argparse.Namespace) -> int:
     print_table(("trained with", *FIGURES.values()), rows)
     if args.plot:
         _plot(args.plot, args.dataset, records)
+    if args.effect:
+        _plot_effect(args.effect, args.dataset, planes)
     return 0
 
 
-def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus) -> Record:
-    """Return the record of one run, from its saved figures if there are any."""
+def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus) -> Tensors:
+    """Return the figures of one run and its plane, saved ones if there are any."""
     from experiments.riemannian_potato.spd_training import Potato, train_and_evaluate  # noqa: PLC0415
     from experiments.saved_tensors import load_or_compute  # noqa: PLC0415 - torch takes a second
     from hummingbit.training.loop import Schedule  # noqa: PLC0415
@@ -142,9 +159,7 @@ def _measure(args: argparse.Namespace, method: str, seed: int, corpus: SpdCorpus
         potato,
         keep_lengths=args.keep_lengths,
     )
-    tensors = load_or_compute(args.work_dir / name, settings, compute)
-    figures = {figure: float(tensors[figure]) for figure in FIGURES}
-    return {"dataset": args.dataset, "method": method, "seed": seed, **figures}
+    return load_or_compute(args.work_dir / name, settings, compute)
 
 
 def _plot(path: Path, dataset: str, records: list[Record]) -> None:
@@ -165,4 +180,19 @@ def _plot(path: Path, dataset: str, records: list[Record]) -> None:
     )
     axes.set(title=dataset, ylim=(0, 1))
     axes.legend(fontsize="small", ncols=4, loc="lower center")
+    save_drawing(drawing, path)
+
+
+def _plot_effect(path: Path, dataset: str, planes: Mapping[str, Any]) -> None:
+    """Draw the test matrices of each method in a plane, with a colour for each class."""
+    columns = min(len(planes), 4)
+    rows = -(-len(planes) // columns)
+    drawing = new_drawing(3 * columns, 3 * rows)
+    axes: Any = drawing.subplots(rows, columns, squeeze=False)
+    for axis, (method, (plane_Q2, labels_Q)) in zip(axes.flat, planes.items(), strict=False):
+        axis.scatter(*plane_Q2.T, c=labels_Q, cmap="tab20", s=9)
+        axis.set(title=method, xticks=[], yticks=[], aspect="equal")
+    for axis in axes.flat[len(planes) :]:
+        axis.set_axis_off()
+    drawing.suptitle(dataset)
     save_drawing(drawing, path)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from experiments.riemannian_potato.clustering import normalized_mutual_information, pairwise_f1
-from experiments.riemannian_potato.spd_corpora import SpdCorpus
+from experiments.riemannian_potato.spd_corpora import Labels, SpdCorpus
 from experiments.saved_tensors import Tensors
 from hummingbit.corpus.matrices import Array
 from hummingbit.encoder.vector_features import triangle_length
@@ -54,6 +54,9 @@ class Potato:
 
 
 ON_SPHERE = "rpl-sphere"
+MATRIX_TRIPLETS = "matrix-triplet"
+ON_MATRICES = ("rpl", MATRIX_TRIPLETS)
+"""The methods whose loss and figures are of matrices and not of vectors."""
 # Distances on the sphere are at most 2, and a class can shrink to a point.
 SPHERE_SOFTNESS = 0.1
 
@@ -82,6 +85,26 @@ class SemihardTriplets(losses.TripletMarginLoss):  # type: ignore[misc]  # witho
         """Return the loss of vectors ``(N, D)`` and classes ``(N,)``, a scalar."""
         loss: torch.Tensor = super().forward(embeddings, labels, self._choose(embeddings, labels))
         return loss
+
+
+MATRIX_MARGIN = 1.0
+
+
+class MatrixTriplets(nn.Module):
+    """max(0, δ_R(a, p) − δ_R(a, n) + m) of matrices, the mean over all triplets above 0.
+
+    `m` is :data:`MATRIX_MARGIN`. Without such a triplet the loss is 0.
+    """
+
+    def forward(self, x_Nnn: Tensor, labels_N: Tensor) -> Tensor:
+        """Return the loss of matrices ``(N, n, n)`` and classes ``(N,)``, a scalar."""
+        distance_NN = affine_invariant_distance(x_Nnn[:, None], x_Nnn[None])
+        same_NN = labels_N[:, None] == labels_N
+        positive_NN = same_NN & ~torch.eye(len(labels_N), dtype=torch.bool)
+        # The axes are the anchor, the positive and the negative.
+        excess = (distance_NN[:, :, None] - distance_NN[:, None, :] + MATRIX_MARGIN).clamp(min=0)
+        excess = excess * (positive_NN[:, :, None] & ~same_NN[:, None, :])
+        return excess.sum() / (excess > 0).sum().clamp(min=1)
 
 
 LIBRARY_LOSSES: Mapping[str, Callable[[int, int], nn.Module]] = {
@@ -114,7 +137,9 @@ def train_and_evaluate(
     """Train a method of :data:`experiments.riemannian_potato.experiment.METHODS` and evaluate it.
 
     With `keep_lengths`, the losses of other papers take and are evaluated on vectors as they are.
-    The figures `f1`, `nmi`, `r1` and `r3` are those of the test matrices, all from 0 to 1.
+    The figures `f1`, `nmi`, `r1` and `r3` are those of the test matrices, all from 0 to 1; `ratio`
+    is their mean distance within classes over that between classes. `plane`, ``[Q, 2]``, is the
+    test matrices by the two principal directions of their vectors.
 
     Raises:
         DivergedError: if the loss or its gradient becomes NaN.
@@ -127,7 +152,7 @@ def train_and_evaluate(
         _train(method, network, loss, corpus, schedule, progress=progress)
     with torch.no_grad():
         database, queries = (torch.from_numpy(x) for x in (corpus.training, corpus.test))
-        if method == "rpl":
+        if method in ON_MATRICES:
             return evaluate_matrices(network(database), network(queries), corpus, schedule.seed)
         embeddings = (network.vectors(database), network.vectors(queries))
     if method == ON_SPHERE or (method in LIBRARY_LOSSES and not keep_lengths):
@@ -144,6 +169,8 @@ def make_loss(
         return RiemannianPotato(
             classes, (order, order), AFFINE_INVARIANT, potato.ranking, rate=potato.rate
         )
+    if method == MATRIX_TRIPLETS:
+        return MatrixTriplets()
     if method in {"rpl-log", ON_SPHERE}:
         softness = SPHERE_SOFTNESS if method == ON_SPHERE else 0.0
         return RiemannianPotato(
@@ -174,6 +201,8 @@ def _train(
             raise DivergedError(f"{method}: the last gradient contained NaN; training has failed")
         if method == "rpl":
             return {"loss": loss(network(matrices[batch]), tags_NC[batch])}
+        if method == MATRIX_TRIPLETS:
+            return {"loss": loss(network(matrices[batch]), labels[batch])}
         vectors_ND = network.vectors(matrices[batch])
         if method == "rpl-log":
             return {"loss": loss(vectors_ND, tags_NC[batch])}
@@ -189,18 +218,23 @@ def evaluate_matrices(
 ) -> Tensors:
     """Evaluate matrices by δ_R, and their clusters in the tangent space at their Karcher mean."""
     distance_QN = affine_invariant_distance(queries_Qnn[:, None], database_Nnn[None])
+    among_QQ = affine_invariant_distance(queries_Qnn[:, None], queries_Qnn[None])
     x = queries_Qnn.numpy()
-    return _evaluate(distance_QN, tangent_space(x, mean_riemann(x, tol=1e-6)), corpus, seed)
+    tangent_QD = tangent_space(x, mean_riemann(x, tol=1e-6))
+    return _evaluate(distance_QN, among_QQ, tangent_QD, corpus, seed)
 
 
 def evaluate_vectors(
     database_ND: Tensor, queries_QD: Tensor, corpus: SpdCorpus, seed: int
 ) -> Tensors:
     """Evaluate vectors by Euclidean distance."""
-    return _evaluate(torch.cdist(queries_QD, database_ND), queries_QD.numpy(), corpus, seed)
+    distances = (torch.cdist(queries_QD, other) for other in (database_ND, queries_QD))
+    return _evaluate(*distances, queries_QD.numpy(), corpus, seed)
 
 
-def _evaluate(distance_QN: Tensor, vectors: Array, corpus: SpdCorpus, seed: int) -> Tensors:
+def _evaluate(
+    distance_QN: Tensor, among_QQ: Tensor, vectors: Array, corpus: SpdCorpus, seed: int
+) -> Tensors:
     """Rank the training matrices for each test matrix, and cluster the test matrices."""
     from sklearn.cluster import KMeans  # noqa: PLC0415 - takes a second
 
@@ -213,5 +247,17 @@ def _evaluate(distance_QN: Tensor, vectors: Array, corpus: SpdCorpus, seed: int)
         "nmi": normalized_mutual_information(corpus.test_labels, clusters),
         "r1": success_at_k(relevant, 1).mean(),
         "r3": success_at_k(relevant, 3).mean(),
+        "ratio": within_over_between(among_QQ.numpy(), corpus.test_labels),
     }
-    return {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}
+    tensors = {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}
+    centred = vectors - vectors.mean(axis=0)
+    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    return {**tensors, "plane": torch.from_numpy(centred @ directions[:2].T)}
+
+
+def within_over_between(distance_NN: Array, labels_N: Labels) -> float:
+    """Return the mean distance of pairs of one class over that of pairs of two classes."""
+    first, second = np.triu_indices(len(labels_N), k=1)
+    same = labels_N[first] == labels_N[second]
+    distance = distance_NN[first, second]
+    return float(distance[same].mean() / distance[~same].mean())

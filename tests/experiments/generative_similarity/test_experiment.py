@@ -16,7 +16,7 @@ from experiments.generative_similarity.contrastive_baselines import (
     class_triplet_loss,
     info_nce_loss,
 )
-from experiments.generative_similarity.hierarchy import graded_retrieval
+from experiments.generative_similarity.hierarchy import graded_retrieval, odd_one_out
 from hummingbit.cli import main
 from hummingbit.evaluation.relevance import relevance_by_hierarchy
 from tests.support.corpora import dotted_topic_documents, write_snippets
@@ -82,6 +82,8 @@ def test_a_tree_of_topics(data_root: Path, capsys: pytest.CaptureFixture[str]) -
         share = max(map(cut.count, cut)) / 60
         over_chance += log((records[0][f"svm_level{level}"] + share) / share)
     assert records[0]["ln_over_chance"] == pytest.approx(over_chance)
+    assert all(1 / 3 <= one["odd_boundary"] <= 1 for one in records)
+    assert all(1 / 3 <= one["odd_coarse"] <= 1 for one in records)
     assert "| generative " in capsys.readouterr().out
 
 
@@ -121,3 +123,22 @@ def test_class_triplets_equal_their_formula() -> None:
     expected = np.mean([term for term in terms if term > 0])
     found = class_triplet_loss(x, torch.tensor(classes))
     assert float(found) == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_the_odd_one_is_the_post_of_another_group() -> None:
+    """Groups at 0°, 30°, and 90°: the first two share a level, and the third is the odd one."""
+    angles = np.repeat(np.radians([0, 30, 90]), 4)
+    embedding = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    labels = [name for name in ("a.x", "a.y", "b") for _ in range(4)]
+    found = odd_one_out(embedding, labels, np.random.default_rng(0))
+    assert found["odd_boundary"] > 0.99
+    assert found["odd_coarse"] > 0.99
+    # The tree says that a.x and b are the farthest apart; here they are the nearest.
+    turned = odd_one_out(embedding, ["a.x"] * 4 + ["b"] * 4 + ["a.y"] * 4, np.random.default_rng(0))
+    assert turned["odd_coarse"] == pytest.approx(1 / 3, abs=0.03)
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=(60, 40))
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    unknown = odd_one_out(noise, labels * 5, rng)
+    assert unknown["odd_boundary"] == pytest.approx(1 / 3, abs=0.05)
+    assert "odd_coarse" not in odd_one_out(noise, ["a", "b"] * 30, rng)

@@ -13,11 +13,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
+from scipy.stats import spearmanr
 
 from experiments.generative_similarity.quadrilateral_oddball import (
+    correlation_with_judgements,
     draw_shapes,
+    interval_over_trials,
     oddball_errors,
     read_error_rates,
+    read_judgements,
+    read_trials,
     regularity,
 )
 from experiments.generative_similarity.quadrilateral_shapes import (
@@ -191,6 +196,7 @@ def test_every_method_looks_for_the_odd_one(
         assert one["spearman_french_adults_1"] == pytest.approx(one["spearman_regularity"])
         assert one["spearman_baboons_target"] == pytest.approx(-one["spearman_regularity"])
     assert "generative similarity, regression" in printed
+    assert "95 % intervals" in printed
     assert "<svg" in picture.read_text()
     kept = {path: path.stat().st_mtime_ns for path in (data_root / "w").iterdir()}
     assert main(command) == 0
@@ -204,8 +210,11 @@ def test_shapes_alone_can_be_trained_on(data_root: Path) -> None:
     command += ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
     command += ["--oddball-train", "shapes", "--oddball-methods", "generative-regression"]
     command += ["--oddball-epochs", "1", "--oddball-pictures", "4", "--json", str(out)]
-    assert main(command) == 0
+    judged = data_root / "judged.csv"
+    judged.write_text("first,second,similarity\nkite,square,1\nhinge,kite,4\nhinge,square,2\n")
+    assert main([*command, "--oddball-judgements", str(judged)]) == 0
     (record,) = json.loads(out.read_text())
+    assert -1 <= record["spearman_judgements"] <= 1
     assert (record["train"], record["method"]) == ("shapes", "generative-regression")
 
 
@@ -225,6 +234,66 @@ def test_wrong_rates_are_refused(line: str, message: str, data_root: Path) -> No
     path.write_text(f"{path.read_text()}\n{line}\n")
     with pytest.raises(ReadError, match=message):
         read_error_rates(data_root)
+
+
+@pytest.mark.parametrize("trials", ["", "0", "-3", "2.5"])
+def test_wrong_numbers_of_trials_are_refused(trials: str, data_root: Path) -> None:
+    path = data_root / "quadrilaterals" / "oddball_error_rates.csv"
+    path.write_text(f"{path.read_text()}\nhimbas,square,{trials},0.5\n")
+    with pytest.raises(ReadError, match=r"csv:24: trials is '.*'; it must be a whole number above"):
+        read_trials(data_root)
+
+
+def test_judgements_are_compared_with_cosines_of_mean_embeddings(tmp_path: Path) -> None:
+    """The angles of square, rectangle and hinge are 0°, 20° and 90°; others are not judged."""
+    path = tmp_path / "judged.csv"
+    rows = ["square,rectangle,6", "rectangle,square,4", "hinge,square,1", "rectangle,hinge,2"]
+    path.write_text("\n".join(["first,second,similarity", *rows]))
+    judgements = read_judgements(path)
+    assert judgements == {
+        ("rectangle", "square"): 5,
+        ("hinge", "square"): 1,
+        ("hinge", "rectangle"): 2,
+    }
+    angle = dict.fromkeys(SHAPES, 45.0) | {"square": 0.0, "rectangle": 20.0, "hinge": 90.0}
+    radians = np.radians([angle[shape] for shape in SHAPES])
+    mean_KD = torch.from_numpy(3 * np.stack([np.cos(radians), np.sin(radians)], axis=1))
+    assert correlation_with_judgements(mean_KD, judgements) == pytest.approx(1)
+    turned = {pair: -value for pair, value in judgements.items()}
+    assert correlation_with_judgements(mean_KD, turned) == pytest.approx(-1)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("square,circle,3", "csv:2: first and second are 'square' and 'circle'; they must be two"),
+        ("square,square,3", "csv:2: first and second are 'square' and 'square'; they must be two"),
+        ("square,kite,many", "csv:2: similarity is 'many'; it must be a finite number"),
+        ("square,kite,nan", "csv:2: similarity is 'nan'; it must be a finite number"),
+        ("square,kite,3", "judges 1 pairs; there must be three or more"),
+    ],
+)
+def test_wrong_judgements_are_refused(row: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "judged.csv"
+    path.write_text(f"first,second,similarity\n{row}\n")
+    with pytest.raises(ReadError, match=message):
+        read_judgements(path)
+    with pytest.raises(ReadError, match="cannot be read"):
+        read_judgements(tmp_path / "none.csv")
+
+
+def test_intervals_of_correlations_narrow_with_trials() -> None:
+    rng = np.random.default_rng(3)
+    rates = np.linspace(0.1, 0.6, 11)
+    errors = rates + rng.normal(0, 0.1, 11)
+    found = float(spearmanr(errors, rates).statistic)
+    few, many, all_ = (
+        interval_over_trials(errors, rates, np.full(11, n)) for n in (20, 2000, 10**9)
+    )
+    assert few[0] < many[0] <= found <= many[1] < 1
+    assert few[1] - few[0] > many[1] - many[0]
+    assert all_ == pytest.approx((found, found))
+    assert interval_over_trials(errors, np.zeros(11), np.full(11, 9)) == (0, 0)
 
 
 def test_without_rates_nothing_is_run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import exp, log
 
@@ -14,6 +15,7 @@ from experiments.leaderboard.cibhash import CibHash, drop_entries
 from experiments.leaderboard.cibhash import bernoulli_kl as bernoulli_kl_loss
 from experiments.leaderboard.nash import Nash
 from experiments.leaderboard.pairrec import KL_WEIGHT, PairRec, nearest
+from experiments.leaderboard.smash import Memory, Smash, balance_loss, relevance_loss
 from experiments.leaderboard.text_training import (
     TextModel,
     WordCounts,
@@ -263,6 +265,71 @@ def test_wish_rebuilds_a_text_from_the_topics_of_its_bits() -> None:
     assert float(found["reconstruction_loss"]) == pytest.approx(words, rel=1e-4)
     assert float(found["kl_loss"]) == pytest.approx(0.5 * 0.01 * kl, rel=1e-4)
     assert float(found["topic_loss"]) == pytest.approx(between, rel=1e-4)
+
+
+def test_smash_rebuilds_a_text_from_noisy_copies() -> None:
+    """Without noise and dropout, the copies are the text, and each has a third of the weight."""
+    model = model_of(Smash)
+    assert isinstance(model, Smash)
+    batch = documents().batch(ROWS)
+    kept = replace(batch, x=replace(batch.x, values=batch.x.values))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("experiments.leaderboard.smash.drop_by_noise", lambda x, _: x)
+        found = model.eval().losses(kept, seeded(), 0.0)
+    long = np.tanh(model.encoder(batch.x)[1].numpy())
+    z = np.tanh(long @ model.short.weight.numpy().T + model.short.bias.numpy())
+    weight, bias = decoder_of(model)
+    rows = documents().x[ROWS].toarray()
+    expected = 0.0
+    for i in range(2):
+        scores = [float(np.dot(weight[v], z[i]) + bias[v]) for v in range(len(weight))]
+        total = log(sum(exp(score) for score in scores))
+        expected += sum(x * (total - score) for x, score in zip(rows[i], scores, strict=True)) / 2
+    assert float(found["reconstruction_loss"]) == pytest.approx(expected, rel=1e-4)
+    assert float(found["noisy_reconstruction_loss"]) == pytest.approx(expected / 3, rel=1e-4)
+    between = abs(float(z[0] @ z[1]) / 3 - float(long[0] @ long[1]) / 128)
+    assert float(relevance_loss(torch.from_numpy(z), torch.from_numpy(long))) == pytest.approx(
+        between, rel=1e-4
+    )
+    # Of the 30 ordered pairs of copies, 12 are of one text.
+    own = [abs(float(z[i] @ z[i]) / 3 - float(long[i] @ long[i]) / 128) for i in range(2)]
+    copies = (6 * sum(own) + 18 * between) / 30
+    assert float(found["relevance_loss"]) == pytest.approx((between + copies) / 2, rel=1e-4)
+    assert "balance_loss" not in found
+    assert "balance_loss" in model.losses(kept, seeded(), 0.5)
+
+
+def test_bits_that_are_uneven_in_the_memory_weigh_most() -> None:
+    z = [[0.5, -0.5], [0.9, 0.1], [0.7, 0.2]]
+    memory = [[1.0, 1], [1, -1], [1, 1], [-1, -1]]
+    sums = [sum(row[b] for row in memory) for b in range(2)]
+    weights = [exp(abs(one)) / sum(exp(abs(other)) for other in sums) for one in sums]
+    balance = sum(weights[b] * abs(sum(row[b] for row in z)) for b in range(2)) / 2
+    correlation = 0.0
+    for a, b in product(range(2), repeat=2):
+        same = 1.0 if a == b else 0.0
+        in_row = [
+            exp(abs(sum(row[a] * row[c] for row in memory) / 4 - (1.0 if a == c else 0.0)))
+            for c in range(2)
+        ]
+        now = sum(row[a] * row[b] for row in z) / 3 - same
+        correlation += (now * in_row[b] / sum(in_row)) ** 2 / 4
+    found = balance_loss(torch.tensor(z), torch.tensor(memory))
+    assert float(found) == pytest.approx(balance + 0.01 * correlation, rel=1e-5)
+
+
+def test_the_memory_has_the_codes_of_half_an_epoch_and_more_as_the_loss_falls() -> None:
+    memory = Memory(8, 2, batches=4)
+    for number in range(4):
+        rows = np.array([2 * number, 2 * number + 1])
+        memory.store(rows, torch.full((2, 2), 0.1 * (number + 1)), 10.0)
+    assert memory.greatest == pytest.approx(10)
+    assert len(memory.recent()) == 2 * 2
+    memory.last = 5.0
+    assert len(memory.recent()) == 2 * 3
+    assert memory.recent().unique().tolist() == [1]
+    memory.last = 0.0
+    assert len(memory.recent()) == 8
 
 
 def test_cibhash_contrasts_the_signs_of_two_views() -> None:

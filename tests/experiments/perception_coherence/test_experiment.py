@@ -196,7 +196,7 @@ def test_the_last_layers_of_student_and_teacher_are_paired() -> None:
     views = torch.stack([images, images.flip(3)])
     taught = image_training.taught_by(ResNet((4, 8), 1), views, torch.arange(4))
     run = image_training.Transfer("fitnet-h", 0, 1, 4, "data")
-    objective = image_training._objective(run, SmallStudent(), taught)
+    objective = image_training.make_objective(run, SmallStudent(), taught)
     assert isinstance(objective, LayerwiseLoss)
     regressors = [hint.regressor for hint in objective.objectives if isinstance(hint, HintLoss)]
     shapes = [(each.in_features, each.out_features) for each in regressors]
@@ -204,10 +204,10 @@ def test_the_last_layers_of_student_and_teacher_are_paired() -> None:
 
 
 def test_batches_have_one_size_and_no_image_twice() -> None:
-    shuffled = image_training._batches(300, 128, torch.Generator().manual_seed(0))
+    shuffled = image_training.batches_of_equal_size(300, 128, torch.Generator().manual_seed(0))
     assert [len(batch) for batch in shuffled] == [128, 128]
     assert len(set(torch.cat(shuffled).tolist())) == 256
-    (only,) = image_training._batches(60, 128, torch.Generator().manual_seed(0))
+    (only,) = image_training.batches_of_equal_size(60, 128, torch.Generator().manual_seed(0))
     assert sorted(only.tolist()) == list(range(60))
 
 

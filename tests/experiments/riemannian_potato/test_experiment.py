@@ -11,17 +11,21 @@ import pytest
 import torch
 from matplotlib.image import imread
 from pyriemann.classification import MDM
+from pyriemann.geometry.distance import distance_riemann
 
 from experiments.riemannian_potato import spd_training
 from experiments.riemannian_potato.experiment import FIGURES, METHODS
 from experiments.riemannian_potato.spd_corpora import CLASSES, ORDER, draw_wishart, read_corpus
 from experiments.riemannian_potato.spd_training import (
     LIBRARY_LOSSES,
+    MATRIX_MARGIN,
     SEMIHARD_MARGIN,
+    MatrixTriplets,
     Potato,
     SemihardTriplets,
     make_loss,
     train_and_evaluate,
+    within_over_between,
 )
 from hummingbit.cli import main
 from hummingbit.training.loop import DivergedError, Schedule
@@ -38,7 +42,18 @@ def test_every_method_learns_and_is_not_trained_twice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--dataset", "wishart", "--seeds", 1, "--epochs", 3, "--work-dir", tmp_path / "w"]
-    assert run(*options, "--json", tmp_path / "r.json", "--plot", tmp_path / "bars.png") == 0
+    assert (
+        run(
+            *options,
+            "--json",
+            tmp_path / "r.json",
+            "--plot",
+            tmp_path / "bars.png",
+            "--effect",
+            tmp_path / "effect.png",
+        )
+        == 0
+    )
     printed = capsys.readouterr().out
     records = json.loads((tmp_path / "r.json").read_text())
     assert [one["method"] for one in records] == list(METHODS)
@@ -47,6 +62,7 @@ def test_every_method_learns_and_is_not_trained_twice(
     untrained, *trained = records
     assert sum(one["r1"] > untrained["r1"] for one in trained) >= 6
     assert imread(tmp_path / "bars.png").shape[1] > 300
+    assert imread(tmp_path / "effect.png").shape[1] > 300
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()}
     assert len(kept) == len(METHODS)
     assert run(*options) == 0
@@ -156,3 +172,26 @@ def test_semihard_triplets_are_those_within_the_margin(unit_length: bool) -> Non
     assert float(found) == pytest.approx(np.mean(values))
     apart = torch.eye(2, dtype=torch.float64) * 9
     assert float(loss(apart, torch.tensor([0, 1]))) == 0
+
+
+def test_triplets_of_matrices_are_those_of_plain_loops() -> None:
+    torch.manual_seed(0)
+    a = torch.randn(7, 3, 5, dtype=torch.float64)
+    x = a @ a.mT + 0.1 * torch.eye(3, dtype=torch.float64)
+    labels = [0, 0, 1, 1, 1, 2, 0]
+    distance = [[distance_riemann(p.numpy(), q.numpy()) for q in x] for p in x]
+    excesses = [
+        distance[i][j] - distance[i][k] + MATRIX_MARGIN
+        for i, j, k in itertools.product(range(7), repeat=3)
+        if i != j and labels[i] == labels[j] and labels[i] != labels[k]
+    ]
+    expected = np.mean([one for one in excesses if one > 0])
+    found = MatrixTriplets()(x, torch.tensor(labels))
+    assert float(found) == pytest.approx(float(expected))
+    assert float(MatrixTriplets()(x, torch.arange(7))) == 0
+
+
+def test_the_ratio_of_distances_by_hand() -> None:
+    # Of one class: 0 and 1 (distance 2). Of two: 0 and 2 (6), 1 and 2 (4).
+    distance = np.array([[0.0, 2, 6], [2, 0, 4], [6, 4, 0]])
+    assert within_over_between(distance, np.array([0, 0, 1])) == pytest.approx(0.4)
