@@ -79,7 +79,8 @@ def program_pairs(rows: Rows, programs: Sequence[ParseTree]) -> DocumentPairs:
     def similarity(first: Rows, second: Rows) -> Floats:
         kernel_M = np.asarray(counts[first].multiply(counts[second]).sum(axis=1)).ravel()
         # Rounding may exceed 1 in the last digit.
-        return np.minimum(kernel_M / length_N[first] / length_N[second], 1).astype(np.float32)
+        kernel_M = np.minimum(kernel_M / length_N[first] / length_N[second], 1)
+        return np.asarray(kernel_M, dtype=np.float32)
 
     return DocumentPairs(rows, similarity)
 

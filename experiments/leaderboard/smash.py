@@ -177,7 +177,7 @@ def learn(
     weight_BL, bias_B = (each.detach().numpy() for each in (model.short.weight, model.short.bias))
 
     def values(inputs: Inputs) -> Floats:
-        return np.tanh(encoder.logits(inputs)) @ weight_BL.T + bias_B
+        return np.asarray(np.tanh(encoder.logits(inputs)) @ weight_BL.T + bias_B)
 
     median_B = np.median(values(task.texts), axis=0)
     return lambda inputs: pack_bits(values(inputs) > median_B)

@@ -228,8 +228,9 @@ def evaluate_vectors(
     database_ND: Tensor, queries_QD: Tensor, corpus: SpdCorpus, seed: int
 ) -> Tensors:
     """Evaluate vectors by Euclidean distance."""
-    distances = (torch.cdist(queries_QD, other) for other in (database_ND, queries_QD))
-    return _evaluate(*distances, queries_QD.numpy(), corpus, seed)
+    distance_QN = torch.cdist(queries_QD, database_ND)
+    among_QQ = torch.cdist(queries_QD, queries_QD)
+    return _evaluate(distance_QN, among_QQ, queries_QD.numpy(), corpus, seed)
 
 
 def _evaluate(

@@ -82,7 +82,7 @@ def drawn_documents(count: int, seed: int = 0) -> list[Document]:
     """Noisy points whose place says which of three programs drew them."""
     rng = np.random.default_rng(seed)
     return [
-        Document(f"d{row}", vector=tuple(4 * np.eye(3)[row % 3] + rng.normal(size=3)),
+        Document(f"d{row}", vector=(4 * np.eye(3)[row % 3] + rng.normal(size=3)).astype(np.float32),
                  labels=(str(row % 3),))
         for row in range(count)
     ]  # fmt: skip
@@ -157,7 +157,9 @@ def test_the_command_line_takes_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = drawn_documents(60)
-    lines = [json.dumps({"id": one.id, "vector": one.vector}) for one in documents]
+    lines = [
+        json.dumps({"id": one.id, "vector": np.asarray(one.vector).tolist()}) for one in documents
+    ]
     (tmp_path / "points.jsonl").write_text("\n".join(lines))
     programs = {one.id: list(PROGRAMS.values())[i % 3] for i, one in enumerate(documents)}
     save_programs(tmp_path / "programs.jsonl", programs)
