@@ -73,6 +73,8 @@ CLASSIFICATION: Mapping[str, float] = {
 Soft labels have T = 4, and the cross-entropy then has a weight of 0.1.
 """
 
+TABLES = {"2": "retrieval", "3": "classification"}
+
 _VIEWS = 8
 _ADAM_RATE = 5e-3
 _TOP = 10
@@ -100,8 +102,9 @@ E3 = Steps(0.01, nesterov=False, milestones=(150 / 240, 180 / 240, 210 / 240))
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    add_choices(group, "--retrieval", RETRIEVAL, "the methods of Table 2; none for no table")
-    add_choices(group, "--classification", CLASSIFICATION, "those of Table 3; none for no table")
+    add_choices(group, "--tables", TABLES, "Table 2, by retrieval, or Table 3, by classification")
+    add_choices(group, "--retrieval", RETRIEVAL, "the methods of Table 2")
+    add_choices(group, "--classification", CLASSIFICATION, "the methods of Table 3")
     group.add_argument(
         "--images", type=int, default=100, metavar="N", help="training images of each class"
     )
@@ -116,8 +119,8 @@ def run(args: argparse.Namespace) -> int:
     data = content_sha256(taught.x, taught.logits, test.x, test.labels)
     records: list[Record] = []
     n, epochs = len(taught.labels), args.student_epochs
-    for task, methods in (("retrieval", args.retrieval), ("classification", args.classification)):
-        for method in methods:
+    for task in (TABLES[table] for table in args.tables):
+        for method in getattr(args, task):
             for seed in range(args.seeds):
                 objective = {WITH_ADAM: COHERENCE, ALONE: SOFT_LABELS}.get(method, method)
                 run = Transfer(objective, seed, epochs, n, data, _ADAM_RATE, batch_size=64)
