@@ -20,7 +20,7 @@ import numpy.typing as npt
 from hummingbit.corpus.json_rows import parse_json
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import LineError, ReadError, Row
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 
 Array = npt.NDArray[Any]
 NPZ_CONTENT = ("vectors", "matrices", "text", "codes")

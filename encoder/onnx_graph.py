@@ -30,8 +30,7 @@ import numpy.typing as npt
 from hummingbit.encoder.encoder import Encoder, Inputs, LanguageModel, Layer
 from hummingbit.encoder.text_features import SparseRows, TextFeatures
 from hummingbit.encoder.vector_features import VectorFeatures
-from hummingbit.foundation.errors import HummingbitError
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import HummingbitError, install_command
 
 OPSET = 17
 # The format of the file, which onnxruntime reads since 1.15.

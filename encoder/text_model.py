@@ -24,8 +24,7 @@ import numpy.typing as npt
 
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
-from hummingbit.foundation.errors import HummingbitError, InputError, counted
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import HummingbitError, InputError, counted, install_command
 from hummingbit.foundation.slices import checkpoint
 
 Pooling = Literal["mean", "cls", "last"]

@@ -29,8 +29,7 @@ from hummingbit.evaluation.report import (
     reasons_of,
     write_report,
 )
-from hummingbit.foundation.errors import HummingbitError, counted
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import HummingbitError, counted, install_command
 
 # The plots of a report, each as the text of an SVG element to embed in a page.
 #

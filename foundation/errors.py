@@ -1,7 +1,10 @@
-"""Errors that say in a sentence what is wrong. Any other exception is a defect."""
+"""Errors that say in a sentence what is wrong or lacking. Any other exception is a defect."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from shlex import quote
 from typing import Any
 
 MAX_SHOWN = 60
@@ -45,3 +48,32 @@ class InputError(HummingbitError, ValueError):
 
     def __init__(self, field: str, reason: str, position: int | None = None) -> None:
         super().__init__(reason, field=field, position=position)
+
+
+ROOT = Path(__file__).parents[2]
+_OF_EXTRA = re.compile(r"""extra\s*==\s*['"]([\w.-]+)['"]""")
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that installs the packages of `extras`.
+
+    From a checkout it installs the checkout, as hummingbit is not on PyPI. Where hummingbit was
+    installed, it names the packages.
+    """
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 - rarely needed
+
+    names = ",".join(extras)
+    if (ROOT / "pyproject.toml").is_file():
+        return f"pip install -e {quote(f'{ROOT}[{names}]')}"
+    try:
+        listed = [requirement.partition(";") for requirement in requires("hummingbit") or []]
+    except PackageNotFoundError:
+        listed = []
+    packages = {
+        package.strip()
+        for package, _, marker in listed
+        if (extra := _OF_EXTRA.search(marker)) and extra[1] in extras
+    }
+    if not packages:
+        return f"pip install '.[{names}]' in a checkout of hummingbit"
+    return f"pip install {' '.join(map(quote, sorted(packages)))}"

@@ -172,10 +172,14 @@ class SuggestingParser(argparse.ArgumentParser):
 
 
 class Command(NamedTuple):
-    """A command, a module of :mod:`hummingbit.commands`: its group in the help and its summary."""
+    """A command: its group in the help and its summary.
+
+    `module` is its module in :mod:`hummingbit.commands`, if that has not the command's name.
+    """
 
     group: str
     summary: str
+    module: str | None = None
 
 
 COMMANDS = {
@@ -195,12 +199,12 @@ COMMANDS = {
     "alias": Command("collections", "give collections a second name, and switch it in one step"),
     "snapshot": Command("collections", "back up collections to single files, and restore them"),
     "search": Command("collections", "search a collection from the command line"),
-    "serve": Command("service", "serve a data folder over REST"),
+    "serve": Command("service", "serve a data folder over REST", "service"),
     "mcp": Command("service", "serve collections to agents, by the Model Context Protocol"),
-    "ready": Command("service", "check whether the service on this machine is ready"),
-    "job": Command("service", "list and cancel the background jobs of a service"),
-    "keys": Command("service", "create, list and revoke API keys"),
-    "config": Command("service", "show and check the settings of a service"),
+    "ready": Command("service", "check whether the service on this machine is ready", "service"),
+    "job": Command("service", "list and cancel the background jobs of a service", "service"),
+    "keys": Command("service", "create, list and revoke API keys", "service"),
+    "config": Command("service", "show and check the settings of a service", "service"),
     "completion": Command("service", "print a script that completes commands in bash, fish or zsh"),
     "encoder": Command("encoders", "install, list, describe and share encoders"),
     "evaluate": Command(
@@ -215,7 +219,9 @@ COMMANDS = {
     "coherence": Command(
         "evaluation", "find the documents that an encoder does not rank as its teacher does"
     ),
-    "leaderboard": Command("evaluation", "compare methods of text hashing on the same documents"),
+    "leaderboard": Command(
+        "evaluation", "compare methods of text hashing on the same documents", "reproduce"
+    ),
     "reproduce": Command(
         "evaluation", "rerun a paper's experiment and print its figures beside ours"
     ),
@@ -305,7 +311,7 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, HummingbitError):
         return f"{error}{_hint(error)}"
     if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "geoopt", "pyriemann"}:
-        from hummingbit.foundation.extras import install_command  # noqa: PLC0415
+        from hummingbit.foundation.errors import install_command  # noqa: PLC0415
 
         return f"training needs {error.name}; install it with: {install_command('train')}"
     if isinstance(error, OSError) and error.strerror is not None:
@@ -406,9 +412,13 @@ def _parser(
 
 
 def configure_command(name: str, parser: argparse.ArgumentParser) -> None:
-    """Add the options of command `name`; ``evaluate curve`` is in the module of ``evaluate``."""
-    module, *action = name.split()
-    function = "_".join(["configure", *action])
+    """Add the options of command `name`.
+
+    ``configure`` of the command's module adds them, or where that has several commands,
+    ``configure_`` with the last word of `name`.
+    """
+    module = COMMANDS[name].module or name.partition(" ")[0]
+    function = "configure" if name == module else f"configure_{name.rpartition(' ')[2]}"
     getattr(importlib.import_module(f"hummingbit.commands.{module}"), function)(parser)
 
 

@@ -30,8 +30,7 @@ from hummingbit.encoder.recipes import (
 from hummingbit.encoder.text_features import Floats
 from hummingbit.evaluation.evaluate import evaluate_codes, unseen
 from hummingbit.evaluation.relevance import Labelled, LabelSet
-from hummingbit.foundation.errors import counted
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import counted, install_command
 from hummingbit.inputs import UNLABELLED, as_list, is_missing, label_name
 from hummingbit.training.data import TrainingData, tags_of
 from hummingbit.training.pipeline import Trained

@@ -30,7 +30,7 @@ from hummingbit.encoder.recipes import (
     ModelRecipe,
     Recipe,
 )
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 from hummingbit.index.languages import (
     AUTO,
     DEFAULT_LANGUAGE,

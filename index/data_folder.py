@@ -26,8 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
-from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import InputError, install_command
 from hummingbit.foundation.files import remove_leftovers
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import CollectionBackend

@@ -32,10 +32,9 @@ from hummingbit.service.concurrency import (
 from hummingbit.service.http.admission import Admission, Keyring, Turns
 from hummingbit.service.http.bodies import HeldBytes
 from hummingbit.service.http.gateway import Gateway, Service
-from hummingbit.service.http.monitoring import Metrics
+from hummingbit.service.http.monitoring import Metrics, Trace, otlp_provider
 from hummingbit.service.http.protocol import UnsentResponses
 from hummingbit.service.http.routing import HeadAsGet
-from hummingbit.service.http.tracing import Trace, otlp_provider
 from hummingbit.service.jobs.kinds import explain, kinds_of_jobs
 from hummingbit.service.jobs.runner import Jobs
 from hummingbit.service.jobs.store import Quota

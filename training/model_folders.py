@@ -31,8 +31,7 @@ from hummingbit.encoder.text_model import (
     TextModel,
     count_tokens,
 )
-from hummingbit.foundation.errors import counted
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import counted, install_command
 from hummingbit.foundation.files import read_regular_file
 
 Weights = Mapping[str, npt.NDArray[Any]]

@@ -20,8 +20,7 @@ from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.artifact import MANIFEST, load_encoder
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import Floats
-from hummingbit.foundation.errors import HummingbitError
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import HummingbitError, install_command
 from hummingbit.training.data import TrainingData
 
 SENTENCE_TRANSFORMERS = "sentence-transformers"

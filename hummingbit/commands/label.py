@@ -46,8 +46,7 @@ from hummingbit.evaluation.labelling.suggestions import (
     suggest_documents,
     suggestions_to_json,
 )
-from hummingbit.foundation.errors import counted
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import counted, install_command
 from hummingbit.foundation.files import replace_file
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.foundation.times import now

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hummingbit.commands.options import OptionError, add_data_dir, add_url, service_at
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client

@@ -1,4 +1,4 @@
-"""``hummingbit reproduce NAME``: an experiment of a paper.
+"""``hummingbit reproduce NAME``: an experiment of a paper; ``leaderboard``, which is one of them.
 
 The experiments are not installed: they lie beside the package in a checkout. Another distribution
 can add its own through the entry-point group :data:`GROUP`.
@@ -19,7 +19,7 @@ from typing import Any
 import hummingbit
 from hummingbit.commands.options import OptionError
 from hummingbit.commands.printing import print_json
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 
 GROUP = "hummingbit.experiments"
 EXTRA = install_command("experiments", "train")
@@ -109,3 +109,14 @@ def refuse_to_run(parser: argparse.ArgumentParser, message: str) -> None:
 
 def _refuse(message: str, _args: argparse.Namespace) -> int:
     raise OptionError(message)
+
+
+def configure_leaderboard(parser: argparse.ArgumentParser) -> None:
+    """Add the experiment's options; if it is not installed, running it gives an error."""
+    try:
+        experiment = load_experiment("leaderboard")
+    except OptionError as error:
+        parser.prefix_chars = "\0"
+        refuse_to_run(parser, str(error))
+    else:
+        configure_experiment(experiment, parser)

@@ -26,8 +26,7 @@ from hummingbit.encoder.artifact import (
     read_metrics,
 )
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.foundation.errors import HummingbitError
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import HummingbitError, install_command
 from hummingbit.foundation.files import replace_folder
 
 CARD = "README.md"

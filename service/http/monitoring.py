@@ -1,13 +1,14 @@
-"""Prometheus metrics and the access log."""
+"""Prometheus metrics, of one process or added up over several; the access log; traces."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -18,12 +19,19 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
-from starlette.types import Scope
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hummingbit.foundation.errors import install_command
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.http.protocol import Connections
 from hummingbit.service.logs import FIELDS
+from hummingbit.service.settings import SettingsError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LOOP_WATCH_SECONDS = 0.02
@@ -236,3 +244,122 @@ def log_access(scope: Scope, status: int, seconds: float) -> None:
         "role": scope["state"]["role"].label if "role" in scope["state"] else None,
     }
     _log.info("%s %s %d", scope["method"], path, status, extra={FIELDS: fields})
+
+
+def otlp_provider(endpoint: str) -> TracerProvider:
+    """Return a provider that sends spans to `endpoint` in batches, by OTLP over HTTP.
+
+    Raises:
+        SettingsError: if the extra ``otel`` is not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
+            OTLPSpanExporter,
+        )
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+    except ModuleNotFoundError:
+        message = f"traces_endpoint needs OpenTelemetry: {install_command('otel')}"
+        raise SettingsError(message) from None
+    return tracer_provider(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
+
+
+def tracer_provider(processor: SpanProcessor) -> TracerProvider:
+    """Return a provider that hands spans to `processor`; it sets no global state."""
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415 - an extra
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: "hummingbit"}))
+    provider.add_span_processor(processor)
+    return provider
+
+
+class Trace:
+    """Wraps every request in a span named after its route, a child of the caller's span.
+
+    Names and attributes follow the semantic conventions for HTTP servers.
+    """
+
+    def __init__(self, app: ASGIApp, provider: TracerProvider) -> None:
+        from opentelemetry import propagate, trace  # noqa: PLC0415 - an extra
+
+        self._app = app
+        self._tracer = provider.get_tracer("hummingbit.service")
+        self._extract: Callable[[Headers], Any] = propagate.extract
+        self._server = trace.SpanKind.SERVER
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on within a span."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        caller = self._extract(Headers(scope=scope))
+        with self._tracer.start_as_current_span(
+            scope["method"], context=caller, kind=self._server
+        ) as span:
+
+            async def send_with_status(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.set_attribute("http.response.status_code", message["status"])
+                await send(message)
+
+            span.set_attribute("http.request.method", scope["method"])
+            span.set_attribute("url.path", scope["path"].encode("utf-8", "replace").decode())
+            try:
+                await self._app(scope, receive, send_with_status)
+            finally:
+                span.set_attribute("hummingbit.request_id", scope["state"]["request_id"])
+                route = route_of(scope)
+                span.set_attribute("http.route", route)
+                span.update_name(f"{scope['method']} {route}")
+
+
+# Of any other gauge, such as the size of a collection, the largest value is reported.
+SUMMED_GAUGES = frozenset(
+    {
+        "hummingbit_waiting_requests",
+        "hummingbit_open_connections",
+        "hummingbit_refused_connections",
+        "process_virtual_memory_bytes",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+    }
+)
+
+
+def merge_metrics(texts: Sequence[str]) -> bytes:
+    """Merge metrics in Prometheus' text format, one text for each process.
+
+    Counters, histograms and :data:`SUMMED_GAUGES` are added up.
+    """
+    registry = CollectorRegistry()
+    registry.register(_MetricsOfProcesses(texts))
+    return generate_latest(registry)
+
+
+class _MetricsOfProcesses(Collector):
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
+        for text in self._texts:
+            for family in text_string_to_metric_families(text):
+                merged = families.setdefault(
+                    family.name, Metric(family.name, family.documentation, family.type)
+                )
+                samples = values.setdefault(merged.name, {})
+                is_summed = family.type != "gauge" or family.name in SUMMED_GAUGES
+                for sample in family.samples:
+                    key = (sample.name, tuple(sample.labels.items()))
+                    previous = samples.get(key)
+                    if previous is None:
+                        samples[key] = sample.value
+                    elif is_summed and not sample.name.endswith("_created"):
+                        samples[key] = previous + sample.value
+                    else:
+                        samples[key] = max(previous, sample.value)
+        for name, merged in families.items():
+            for (sample_name, labels), value in values[name].items():
+                merged.add_sample(sample_name, dict(labels), value)
+            yield merged

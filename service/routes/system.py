@@ -8,13 +8,14 @@ import threading
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import RANKINGS
-from hummingbit.service.console.assets import Asset, assets, gzipped, page, release
+from hummingbit.service.console import Asset, assets, gzipped, page, release
 from hummingbit.service.http.keys import EVERYBODY, FILTERED, READ, Role
 from hummingbit.service.http.monitoring import CONTENT_TYPE, Metrics
 from hummingbit.service.http.problems import ProblemError, problem_response, without_path
@@ -22,13 +23,50 @@ from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.routes.dependencies import Folder, Limits, render
 from hummingbit.service.routes.encoders import summarize_encoders
 from hummingbit.service.schemas.collections import Unavailable
-from hummingbit.service.schemas.system import Access, Ready, Root, Status
+from hummingbit.service.schemas.common import ResponseModel
 
 router = APIRouter(tags=["service"], route_class=JSONRoute)
 pages_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
 
 
 # Health and metrics.
+
+
+class Access(ResponseModel):
+    """What the key of the request may do here: the roles `write` and `admin` include `read`.
+
+    A `read_only` service takes no writes, whatever the role. `limits` are the settings of the
+    service that bound a request. `rankings` are those that searches can name.
+    """
+
+    role: Literal["read", "write", "admin"]
+    read_only: bool
+    version: str
+    limits: dict[str, int]
+    rankings: list[str]
+
+
+class Root(ResponseModel):
+    """Where to start."""
+
+    service: str
+    openapi: str
+    docs: str
+    console: str
+    collections: str
+
+
+class Status(ResponseModel):
+    """The service responds."""
+
+    status: str
+
+
+class Ready(Status):
+    """Everything in the data folder can be opened."""
+
+    collections: list[str]
+    encoders: list[str]
 
 
 @router.get("/", response_model=Root, openapi_extra=READ, summary="Where to begin")

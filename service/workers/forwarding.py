@@ -37,10 +37,9 @@ from hummingbit.service.http.admission import (
 )
 from hummingbit.service.http.gateway import UPLOAD_PATH
 from hummingbit.service.http.keys import Role, request_key
-from hummingbit.service.http.monitoring import CONTENT_TYPE
+from hummingbit.service.http.monitoring import CONTENT_TYPE, merge_metrics
 from hummingbit.service.http.problems import ProblemError, problem_response
 from hummingbit.service.http.protocol import Arrival, answer_now_of
-from hummingbit.service.workers.summed_metrics import merge_metrics
 
 # A writer that hangs: like a stopped process, it accepts requests and answers none.
 

@@ -19,7 +19,7 @@ import pytest
 
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.readers import ReadError, read_documents
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 from tests.support.corpora import read_skipping, write_source
 
 

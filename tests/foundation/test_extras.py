@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hummingbit.foundation import extras
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 
 
 def test_a_checkout_is_installed_with_the_extra() -> None:

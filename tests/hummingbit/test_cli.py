@@ -15,7 +15,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.artifact import load_encoder, write_artifact
 from hummingbit.evaluation.evaluate import evaluate_codes
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.training.data import gather
 from tests.support.corpora import topic_documents, topic_vectors

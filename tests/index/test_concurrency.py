@@ -76,7 +76,7 @@ def test_answers_are_those_of_their_generation(
         history = {collection.upsert(documents).generation: model}
         searches = [pool.submit(search_until, done, collection, seed) for seed in range(4)]
         try:
-            pool.submit(write, collection, history, 150).result()
+            pool.submit(write, collection, history, 80).result()
         finally:
             done.set()
         answers = [answer for search in searches for answer in search.result()]

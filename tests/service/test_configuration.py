@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hummingbit.cli import main
-from hummingbit.commands.serve import SECRETS, add_settings, read_settings
+from hummingbit.commands.service import SECRETS, add_settings, read_settings
 from hummingbit.service.settings import Settings, SettingsError, load_settings, settings_to_toml
 
 KEY = "k" * 32

@@ -27,7 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hummingbit.index.catalog import EncoderFolder
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import StoreError
-from hummingbit.service.http.tracing import Trace, tracer_provider
+from hummingbit.service.http.monitoring import Trace, tracer_provider
 from hummingbit.service.logs import JSONFormatter, request_id
 from hummingbit.service.settings import Settings
 from tests.support.service import (

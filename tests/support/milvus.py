@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 
 ROOT = Path(__file__).parents[2]
 # Polling intervals in milliseconds; with the defaults each test would wait longer.

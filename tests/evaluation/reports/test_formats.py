@@ -16,7 +16,7 @@ from hummingbit.evaluation.formats import (
 )
 from hummingbit.evaluation.gate import compare_reports, parse_gate
 from hummingbit.evaluation.report import Job, read_report, run_job
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 from hummingbit.index.data_folder import DataFolder
 from tests.support.evaluations import labelled_codes, make_collections, parse_junit
 

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 
 from hummingbit.encoder.codes import hamming_distance
+from hummingbit.index import code_layout
 from hummingbit.index.code_layout import (
     Method,
     best_method,
@@ -45,18 +44,12 @@ def test_squared_distances_of_bits_are_hamming_distances() -> None:
     np.testing.assert_array_equal(hamming_distance(codes[:1], codes), squared)
 
 
-@functools.cache
-def places_of_clusters(method: Method) -> np.ndarray:
-    """Where 260 codes lie; t-SNE takes seconds for them, so tests share the places."""
-    return lay_out(clusters(260)[0], method)
-
-
 @pytest.mark.parametrize("method", ["pca", "tsne", "chl"])
 def test_codes_of_a_cluster_lie_together(method: Method) -> None:
     if method == "tsne":
         pytest.importorskip("openTSNE")
     codes, which = clusters(260)
-    places = places_of_clusters(method)
+    places = lay_out(codes, method)
     assert places.dtype == np.float32
     assert places.shape == (len(codes), 2)
     assert np.abs(places).max() == pytest.approx(1)
@@ -66,9 +59,14 @@ def test_codes_of_a_cluster_lie_together(method: Method) -> None:
 
 
 @pytest.mark.parametrize("method", [best_method(), "chl"])
-def test_the_same_codes_and_seed_give_the_same_places(method: Method) -> None:
+def test_the_same_codes_and_seed_give_the_same_places(
+    method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_layout, "EXAGGERATED_ITERATIONS", 25)
+    monkeypatch.setattr(code_layout, "ITERATIONS", 25)
+    monkeypatch.setattr(code_layout, "STEPS", 40)
     codes, _ = clusters(260)
-    np.testing.assert_array_equal(lay_out(codes, method), places_of_clusters(method))
+    np.testing.assert_array_equal(lay_out(codes, method), lay_out(codes, method))
 
 
 @pytest.mark.parametrize("method", ["pca", "chl"])
@@ -143,9 +141,13 @@ def test_the_loss_of_pairs_at_the_borders_is_that_of_the_training_objective() ->
     np.testing.assert_allclose(found.gradient, np.asarray(gradient), atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [120, 900])
-def test_the_loss_keeps_degrees_of_similarity_better_than_principal_components(n: int) -> None:
-    codes, _ = clusters(n)
+@pytest.mark.parametrize("drawn", [False, True])
+def test_the_loss_keeps_degrees_of_similarity_better_than_principal_components(
+    drawn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes, _ = clusters(200)
+    if drawn:  # pairs, for each step
+        monkeypatch.setattr(code_layout, "ALL_PAIRS", 1 << 12)
     first, second = np.triu_indices(len(codes), 1)
     similarities = 64 - hamming_distance(codes[first], codes[second]).astype(np.int64)
     weights = np.full(len(first), 1 / len(first))

@@ -220,7 +220,7 @@ def test_answers_of_a_reader_are_those_of_their_generation(
     ):
         searches = [pool.submit(search, reader, seed) for seed in range(3)]
         try:
-            for _ in range(120):
+            for _ in range(60):
                 documents = code_documents(random_hex(rng, int(rng.integers(1, 40)), 16))
                 model.upsert(documents)
                 history[collection.generation + 1] = copy.deepcopy(model)
@@ -385,7 +385,7 @@ def test_an_alias_whose_collection_is_dropped_at_once_is_always_found(
         reader.linger_seconds = 60.0
         reads = [pool.submit(read, folder) for folder in (writer, reader, writer, reader)]
         try:
-            for step in range(1, 25):
+            for step in range(1, 13):
                 make(f"c{step}")
                 writer.drop_collection(f"c{step - 1}")
         finally:

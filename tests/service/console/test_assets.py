@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 
-from hummingbit.service.console.assets import assets, gzipped, page, release
+from hummingbit.service.console import assets, gzipped, page, release
 from hummingbit.service.routes.system import CONSOLE_POLICY
 from tests.support.service import check_problem
 

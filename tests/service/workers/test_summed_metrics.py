@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hummingbit.service.workers.summed_metrics import merge_metrics
+from hummingbit.service.http.monitoring import merge_metrics
 
 ONE = """\
 # HELP hummingbit_waiting_requests Requests that wait for a turn.

@@ -17,7 +17,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.lines import ReadError
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.text_features import Floats
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.teachers import (
     Teacher,

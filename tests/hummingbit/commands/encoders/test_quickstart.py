@@ -37,7 +37,7 @@ from hummingbit.corpus.tables import separator_of
 from hummingbit.encoder.recipes import LabelledRecipe, LinearRecipe, ModelRecipe
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.trec import read_qrels
-from hummingbit.foundation.extras import install_command
+from hummingbit.foundation.errors import install_command
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.training.data import TrainingData
 from hummingbit.training_methods import recipe_for_search

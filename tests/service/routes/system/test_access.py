@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from hummingbit.index.rankings import RANKINGS
-from hummingbit.service.console.assets import release
+from hummingbit.service.console import release
 from hummingbit.service.settings import Settings
 from tests.support.service import make_data_folder, running_service
 

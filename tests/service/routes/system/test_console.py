@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hummingbit.service.console.assets import release
+from hummingbit.service.console import release
 from hummingbit.service.routes import system
 
 

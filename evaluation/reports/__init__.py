@@ -1,1 +1,0 @@
-"""Reports on the evaluation of a collection: created, compared, gated and written."""

@@ -1,0 +1,321 @@
+"""``hummingbit serve``, ``ready``, ``config``, ``keys``, ``job``: to run and operate a service."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from hummingbit.clients.responses import Job, JobState
+from hummingbit.commands.options import (
+    OptionError,
+    add_filter,
+    add_service,
+    read_filter,
+    read_time,
+    service_at,
+)
+from hummingbit.commands.printing import add_json, print_json, print_result
+from hummingbit.foundation.errors import counted
+from hummingbit.service.http.keys import StoredKey, create_key, read_keys, revoke_key
+from hummingbit.service.settings import (
+    Configuration,
+    Settings,
+    flag_of,
+    load_settings,
+    settings_to_json,
+    settings_to_toml,
+)
+
+# These have no flags, because anybody who lists the machine's processes can read flags.
+SECRETS = ("admin_key", "write_key", "read_key", "milvus_token")
+
+
+def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:
+    """Add ``--config`` and a flag for every setting, or for those of `names`.
+
+    Other settings come from the environment, the file and the defaults. Values are checked together
+    with those.
+    """
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a TOML file of settings (default: $HUMMINGBIT_CONFIG)",
+    )
+    for name in names or Settings.model_fields:
+        if name in SECRETS:
+            continue
+        field = Settings.model_fields[name]
+        text = (field.description or "").replace("%", "%%")
+        if "default:" not in text and field.default is not None:
+            text += f" (default: {str(field.default).replace('%', '%%')})"
+        if field.annotation is bool:
+            parser.add_argument(
+                flag_of(name),
+                action=argparse.BooleanOptionalAction,
+                default=argparse.SUPPRESS,
+                help=text,
+            )
+        else:
+            parser.add_argument(
+                flag_of(name),
+                default=argparse.SUPPRESS,
+                metavar=_metavar(name, field.annotation),
+                help=text,
+            )
+
+
+def _metavar(name: str, annotation: Any) -> str:
+    """Return what the help shows as the value of a setting: N, the choices, or a word."""
+    if annotation in (int, float):
+        return "N"
+    choices = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return "{" + ",".join(choices) + "}" if choices else name.rpartition("_")[2].upper()
+
+
+def read_settings(args: argparse.Namespace) -> Configuration:
+    """Return the settings from flags, the environment, the file and the defaults.
+
+    Raises:
+        SettingsError: if a name is unknown, a value is invalid, or the file cannot be read.
+    """
+    flags = {name: value for name, value in vars(args).items() if name in Settings.model_fields}
+    return load_settings(flags, args.config)
+
+
+# ``hummingbit serve``: a data folder over REST.
+
+
+def configure_serve(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for every setting."""
+    add_settings(parser)
+    parser.set_defaults(run=run_serve)
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    settings = read_settings(args).settings
+    if settings.engine == "local" and not settings.create:
+        _check_data_folder(settings.data_dir)
+    # Imported here, so that --help is quick.
+    if settings.workers:
+        from hummingbit.service.workers.supervisor import serve_by_workers  # noqa: PLC0415
+
+        serve_by_workers(settings)
+    else:
+        from hummingbit.service.server import serve  # noqa: PLC0415
+
+        serve(settings)
+    return 0
+
+
+def _check_data_folder(folder: Path) -> None:
+    """Raise OptionError unless `folder` is a data folder or empty.
+
+    So a misspelt name creates no data folder, and nothing is put beside other files.
+    """
+    if any((folder / part).is_dir() for part in ("collections", "encoders")):
+        return
+    if folder.is_dir() and not any(folder.iterdir()):
+        return
+    found = "holds no encoders/ and no collections/" if folder.exists() else "does not exist"
+    hint = "name another folder, or create an empty one with --create"
+    raise OptionError(f"--data-dir {folder}: {found}; {hint}")
+
+
+READY_SECONDS = 5.0
+
+
+def configure_ready(parser: argparse.ArgumentParser) -> None:
+    """Add the settings that say where the service is."""
+    add_settings(parser, ("port",))
+    parser.add_argument("--url", metavar="URL", help="a service elsewhere")
+    add_json(parser)
+    parser.set_defaults(run_ready=run_ready)
+
+
+def run_ready(args: argparse.Namespace) -> int:
+    """Print what is served; a service that is not ready is an error.
+
+    The key is ``HUMMINGBIT_KEY``, or else one of the keys in the settings.
+    """
+    from hummingbit.clients.client import Client  # noqa: PLC0415 - a service needs no client
+    from hummingbit.clients.transport import KEY_VARIABLE  # noqa: PLC0415
+
+    settings = read_settings(args).settings
+    url = args.url or f"http://127.0.0.1:{settings.port}"
+    with Client(
+        url, os.environ.get(KEY_VARIABLE) or _key_of(settings), timeout=READY_SECONDS, retries=0
+    ) as client:
+        readiness = client.ready()
+    collections = counted(len(readiness["collections"]), "collection")
+    line = f"ready: {collections}, {counted(len(readiness['encoders']), 'encoder')}"
+    print_result(args, readiness, line)
+    return 0
+
+
+def _key_of(settings: Settings) -> str | None:
+    keys = (settings.read_key, settings.write_key, settings.admin_key)
+    return next((key.get_secret_value() for key in keys if key is not None), None)
+
+
+def configure_config(parser: argparse.ArgumentParser) -> None:
+    """Add ``show`` and ``check``."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="print the settings in effect and the source of each")
+    show.set_defaults(run=show_settings)
+    check = actions.add_parser("check", help="check that the service can start with these settings")
+    check.set_defaults(run=check_settings)
+    for action in (show, check):
+        add_settings(action)
+        add_json(action)
+
+
+def show_settings(args: argparse.Namespace) -> int:
+    """Print the settings as a configuration file, without secrets."""
+    configuration = read_settings(args)
+    print_result(args, settings_to_json(configuration), settings_to_toml(configuration))
+    return 0
+
+
+def check_settings(args: argparse.Namespace) -> int:
+    """Check the settings, the keys and the address."""
+    configuration = read_settings(args)
+    from hummingbit.service.server import check_address  # noqa: PLC0415 - keeps --help quick
+
+    check_address(configuration.settings)
+    n_set = sum(origin != "default" for origin in configuration.origins.values())
+    n_default = len(configuration.origins) - n_set
+    line = f"the settings are valid: {n_set} set, {n_default} by default"
+    print_result(args, {"in_order": True, "given": n_set, "default": n_default}, line)
+    return 0
+
+
+def configure_keys(parser: argparse.ArgumentParser) -> None:
+    """Add ``create``, ``list`` and ``revoke``."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser(
+        "create", help="create a key and print it; it cannot be shown again"
+    )
+    create.add_argument(
+        "--role",
+        required=True,
+        choices=("read", "write", "admin"),
+        help="read: search, get and evaluate; write: also change documents; admin: everything",
+    )
+    create.add_argument(
+        "--expires",
+        metavar="WHEN",
+        help="when it stops working: after days or hours (30d, 12h), or at a time (2027-01-31)",
+    )
+    create.add_argument(
+        "--collection",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a collection or alias that the key is only for; repeat it for several",
+    )
+    add_filter(create)
+    create.set_defaults(run=create_api_key)
+    listing = actions.add_parser("list", help="list the keys and their roles")
+    listing.set_defaults(run=list_keys)
+    revoke = actions.add_parser("revoke", help="revoke a key; it stops working at once")
+    revoke.set_defaults(run=revoke_api_key)
+    for action in (create, revoke):
+        action.add_argument("--name", required=True, help="the name of the key")
+    for action in (create, listing, revoke):
+        add_settings(action, ("data_dir", "keys_file"))
+        add_json(action)
+
+
+def create_api_key(args: argparse.Namespace) -> int:
+    """Print the new key on standard output and nothing else there."""
+    path = read_settings(args).settings.keys_path
+    expires = None if args.expires is None else read_time("--expires", args.expires)
+    limits = {"collections": args.collection, "filter": read_filter(args)}
+    key = create_key(path, args.name, args.role, expires=expires, **limits)
+    print_result(args, {"name": args.name, "role": args.role, "key": key}, key)
+    print(f"its hash is in {path}; the key cannot be shown again", file=sys.stderr)
+    return 0
+
+
+def list_keys(args: argparse.Namespace) -> int:
+    """Print a key a line: its name, its role and when it was created."""
+    keys = read_keys(read_settings(args).settings.keys_path)
+    records = [key.model_dump(mode="json", exclude={"sha256"}, exclude_none=True) for key in keys]
+    lines = [f"{key.name:<24} {key.role:<6} {key.created}{_limits_of(key)}" for key in keys]
+    print_result(args, {"keys": records}, lines)
+    return 0
+
+
+def revoke_api_key(args: argparse.Namespace) -> int:
+    """Remove the key from the file."""
+    path = read_settings(args).settings.keys_path
+    revoke_key(path, args.name)
+    print_result(args, {"name": args.name, "revoked": True}, f"revoked {args.name}")
+    return 0
+
+
+def _limits_of(key: StoredKey) -> str:
+    expires = "" if key.expires is None else f"  until {key.expires.isoformat()}"
+    collections = "" if key.collections is None else f"  for {', '.join(key.collections)}"
+    of = "" if key.filter is None else f"  with {json.dumps(key.filter, ensure_ascii=False)}"
+    return f"{expires}{collections}{of}"
+
+
+def configure_job(parser: argparse.ArgumentParser) -> None:
+    """Add the actions."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="list the latest jobs, newest first")
+    listing.add_argument("--state", choices=get_args(JobState), help="only those in this state")
+    listing.add_argument(
+        "--limit", type=int, metavar="N", help="the largest number of jobs to list"
+    )
+    listing.set_defaults(run=list_jobs)
+    show = actions.add_parser("show", help="print a job as JSON")
+    show.set_defaults(run=show_job)
+    cancel = actions.add_parser("cancel", help="cancel a queued or running job")
+    cancel.set_defaults(run=cancel_job)
+    for action in (show, cancel):
+        action.add_argument("job", metavar="JOB", help="its id")
+    for action in (listing, show, cancel):
+        add_service(action)
+        add_json(action)
+
+
+def list_jobs(args: argparse.Namespace) -> int:
+    """Print a job a line."""
+    with service_at(args) as client:
+        jobs = client.jobs(limit=args.limit, state=args.state)
+    print_result(args, {"jobs": jobs}, map(_job_line, jobs))
+    return 0
+
+
+def show_job(args: argparse.Namespace) -> int:
+    """Print a job as the service describes it."""
+    with service_at(args) as client:
+        print_json(client.job(args.job))
+    return 0
+
+
+def cancel_job(args: argparse.Namespace) -> int:
+    """Cancel a job; a running one stops after its current step."""
+    with service_at(args) as client:
+        job = client.cancel_job(args.job)
+    print_result(args, job, _job_line(job))
+    return 0
+
+
+def _job_line(job: Job) -> str:
+    progress = job["progress"]
+    total = "?" if progress["total"] is None else f"{progress['total']:,}"
+    done = f"{progress['done']:,} of {total}"
+    parts = [job["id"], job["kind"], job["collection"], job["state"], done, job["created"]]
+    if job["error"] is not None:
+        parts.append(job["error"]["detail"])
+    return "\t".join(parts)
