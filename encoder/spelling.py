@@ -40,7 +40,9 @@ class Speller:
         `order`. If that is equal or `order` is None, it returns the first in `words`.
         """
         ranks = range(len(words)) if order is None else np.argsort(order, kind="stable").tolist()
-        self._words = [words[place] for place in ranks if _is_word(words[place], MIN_KNOWN)]
+        self._words = [
+            words[position] for position in ranks if _is_word(words[position], MIN_KNOWN)
+        ]
         hashes: list[int] = []
         counts = np.array([len(word) + 1 for word in self._words], dtype=np.int64)
         for word in self._words:
@@ -96,7 +98,7 @@ def _is_word(term: str, least: int) -> bool:
 
 def _hashes(word: str) -> list[int]:
     """Return the hashes of `word` and of every deletion of one of its letters."""
-    deletions = (word[:place] + word[place + 1 :] for place in range(len(word)))
+    deletions = (word[:position] + word[position + 1 :] for position in range(len(word)))
     return [crc32(string.encode()) for string in (word, *deletions)]
 
 

@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import islice, repeat
 from typing import Any, TypeVar
 
@@ -18,7 +18,6 @@ from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.spelling import KnownWords
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import about_to_build, checkpoint
@@ -30,6 +29,7 @@ from hummingbit.index.backend import (
     CollectionBackend,
 )
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
+from hummingbit.index.document_words import DocumentWords
 from hummingbit.index.encoding import (
     WITHOUT_CODES,
     batches,
@@ -55,17 +55,10 @@ from hummingbit.index.facets import (
 )
 from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_json
 from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
-from hummingbit.index.highlights import highlight
 from hummingbit.index.labels import Annotations
 from hummingbit.index.languages import AUTO, check_language
 from hummingbit.index.lexical import LexicalIndex
-from hummingbit.index.passages import (
-    PASSAGE_BITS,
-    CodeColumn,
-    DocumentCodes,
-    PassageCodes,
-    Passages,
-)
+from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.query_syntax import (
     PLAIN,
@@ -1184,64 +1177,3 @@ def pages_of(
         cursor = page.next_cursor
         if cursor is None:
             return
-
-
-CONTEXTS = 8
-"""How many documents say what a word is about."""
-MOST_READ = 1_000_000
-"""No further document is read once so many characters were."""
-
-
-@dataclass(frozen=True)
-class DocumentWords(KnownWords):
-    """The words of `lexical`, whose documents `read_rows` reads."""
-
-    lexical: LexicalIndex
-    read_rows: Callable[[Sequence[int], bool, bool, bool], Mapping[int, StoredRow]]
-    column: CodeColumn
-
-    def has_word(self, word: str) -> bool:
-        """Return whether a document has the word, or one with its stem."""
-        return self.lexical.has_word(word)
-
-    def has_prefix(self, word: str) -> bool:
-        """Return whether a document has a word that begins with this one."""
-        return self.lexical.has_prefix(word)
-
-    def correct(self, word: str, others: Sequence[str]) -> str | None:
-        """Return what a misspelt word beside the `others` stands for, or None."""
-        return self.lexical.correct(word, others)
-
-    def share(self, word: str) -> float:
-        """Return the share of the documents that have the word, or one with its stem."""
-        return self.lexical.share(word)
-
-    def contexts(self, word: str) -> list[str]:
-        """Return a passage of each of the best documents for a word by BM25.
-
-        If no document has the word, they are those for the words that begin with it. A passage has
-        the word in it and at most :data:`hummingbit.index.highlights.PASSAGE` characters.
-        """
-        if not self.has_word(word) and not self.has_prefix(word):
-            return []
-        query = self.lexical.weigh(word)
-        weights = {term.term: term.idf for term in query.terms if term.idf}
-        contexts: list[str] = []
-        n_read = 0
-        for row in self.lexical.matches(query).best(CONTEXTS).rows.tolist():
-            text = self._text(row)
-            n_read += len(text)
-            contexts.append(highlight(text, weights, self.lexical.analyzer).passage)
-            if n_read > MOST_READ:
-                break
-        return contexts
-
-    def _text(self, row: int) -> str:
-        """Return the text of a document or of a passage; nothing if it was removed since."""
-        document = self.column.document_row(row)
-        for _, _, text, code in self.read_rows([document], False, True, True).values():
-            span = None
-            if self.column.has_passages and code is not None:
-                span = self.column.span(code, row - (document << PASSAGE_BITS))
-            return (text or "")[slice(None) if span is None else slice(*span)]
-        return ""

@@ -60,8 +60,8 @@ class SortedStrings:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __getitem__(self, place: int) -> str:
-        return self._bytes_at(place).decode("utf-8", "surrogatepass")
+    def __getitem__(self, position: int) -> str:
+        return self._bytes_at(position).decode("utf-8", "surrogatepass")
 
     def get(self, string: str) -> int | None:
         """Return the number of a string."""
@@ -78,13 +78,13 @@ class SortedStrings:
         return self.numbers.item(first + self._searched.count(SEPARATOR, begin, at))
 
     def with_prefix(self, prefix: str) -> range:
-        """Return the places of the strings that begin with `prefix`."""
+        """Return the positions of the strings that begin with `prefix`."""
         key, keys = prefix.encode("utf-8", "surrogatepass"), _Keys(self)
         # No byte of UTF-8 is 0xff.
         return range(bisect_left(keys, key), bisect_left(keys, key + b"\xff"))
 
     def sharing(self, word: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the places of the strings that share n-grams with `word`, and how many they share.
+        """Return the positions of the strings that share n-grams with `word`, and of how many each.
 
         The n-grams are those of three bytes of the word between two separators.
         """
@@ -98,14 +98,14 @@ class SortedStrings:
     @cached_property
     def _firsts(self) -> list[bytes]:
         """The first string of each group; Python bisects a list much faster than :class:`_Keys`."""
-        return [self._bytes_at(place) for place in range(0, len(self), GROUP)]
+        return [self._bytes_at(position) for position in range(0, len(self), GROUP)]
 
     @cached_property
     def _searched(self) -> bytes:
         return self.text.tobytes()
 
-    def _bytes_at(self, place: int) -> bytes:
-        return self._searched[self.starts.item(place) : self.starts.item(place + 1) - 1]
+    def _bytes_at(self, position: int) -> bytes:
+        return self._searched[self.starts.item(position) : self.starts.item(position + 1) - 1]
 
 
 class _Keys:
@@ -117,8 +117,8 @@ class _Keys:
     def __len__(self) -> int:
         return len(self._strings)
 
-    def __getitem__(self, place: int) -> bytes:
-        return self._strings._bytes_at(place)  # noqa: SLF001 - its own view
+    def __getitem__(self, position: int) -> bytes:
+        return self._strings._bytes_at(position)  # noqa: SLF001 - its own view
 
 
 class _Numbered(dict[str, int]):
@@ -192,7 +192,7 @@ class Vocabulary:
         n_sorted = len(self.sorted_terms)
         if number >= n_sorted:
             return self._later[number - n_sorted]
-        return self.sorted_terms[int(self._places[number])]
+        return self.sorted_terms[int(self._positions[number])]
 
     def number_word(self, word: str) -> int:
         """Return the number of the term of a word, both of which are added if unknown."""
@@ -239,10 +239,10 @@ class Vocabulary:
 
     def words_with_prefix(self, prefix: str) -> Iterator[tuple[Sequence[str], Numbers]]:
         """Yield words that begin with `prefix`, and the numbers of their terms."""
-        places = self.sorted_words.with_prefix(prefix)
+        positions = self.sorted_words.with_prefix(prefix)
         yield (
-            _Words(self.sorted_words, places),
-            self.sorted_words.numbers[places.start : places.stop],
+            _Words(self.sorted_words, positions),
+            self.sorted_words.numbers[positions.start : positions.stop],
         )
         later = [pair for pair in self._later_words.copy() if pair[0].startswith(prefix)]
         yield [word for word, _ in later], np.array([number for _, number in later], np.int32)
@@ -266,12 +266,12 @@ class Vocabulary:
         rest = [added for added, _ in later[len(later_sorted) :]]
         edited, candidates = [*rest], [*rest]
         for strings in (self.sorted_words, later_sorted):
-            places, shared = strings.sharing(word)
-            lengths = np.diff(strings.starts)[places] - 1
+            positions, shared = strings.sharing(word)
+            lengths = np.diff(strings.starts)[positions] - 1
             # Few words repeat half of their n-grams. An edit changes four bytes at most.
             bounds = 2 * shared / (n_own + np.maximum(shared, lengths // 2))
-            near = places[np.abs(lengths - size) <= MAX_EDIT].tolist()
-            alike = places[bounds >= LEAST_DICE].tolist()
+            near = positions[np.abs(lengths - size) <= MAX_EDIT].tolist()
+            alike = positions[bounds >= LEAST_DICE].tolist()
             edited += map(strings.__getitem__, near)
             candidates += map(strings.__getitem__, alike)
         coefficients = {candidate: _dice(word, candidate) for candidate in candidates}
@@ -291,7 +291,7 @@ class Vocabulary:
         yield from self._later_words.copy()
 
     @cached_property
-    def _places(self) -> npt.NDArray[np.int64]:
+    def _positions(self) -> npt.NDArray[np.int64]:
         """Where the sorted terms are, by number."""
         return np.argsort(self.sorted_terms.numbers)
 
@@ -309,12 +309,12 @@ def _grams(word: str) -> set[bytes]:
 class _Words(Sequence[str]):
     """Some of :class:`SortedStrings`, decoded when they are read."""
 
-    def __init__(self, strings: SortedStrings, places: range) -> None:
+    def __init__(self, strings: SortedStrings, positions: range) -> None:
         self._strings = strings
-        self._places = places
+        self._positions = positions
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     def __getitem__(self, at: Any) -> Any:
-        return self._strings[self._places[at]]
+        return self._strings[self._positions[at]]

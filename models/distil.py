@@ -118,7 +118,7 @@ def query_of(text: str, rng: random.Random) -> str:
     words = [word.strip(".,;:()\"'") for word in sentence.split()]
     words = [word for word in words if word and word.lower() not in _STOP] or words
     n_words = min(len(words), rng.randint(2, 7))
-    return " ".join(words[place] for place in sorted(rng.sample(range(len(words)), n_words)))
+    return " ".join(words[position] for position in sorted(rng.sample(range(len(words)), n_words)))
 
 
 _reader: Reader
@@ -157,14 +157,14 @@ class Bags:
         """Return the weighted sums of the rows of `table`, of length 1."""
         starts, lengths = self.starts[rows], self.starts[rows + 1] - self.starts[rows]
         ends = lengths.cumsum(0)
-        places = torch.arange(int(ends[-1]), device=rows.device)
-        places += torch.repeat_interleave(starts - ends + lengths, lengths)
+        positions = torch.arange(int(ends[-1]), device=rows.device)
+        positions += torch.repeat_interleave(starts - ends + lengths, lengths)
         sums = functional.embedding_bag(
-            self.columns[places].long(),
+            self.columns[positions].long(),
             table,
             ends - lengths,
             mode="sum",
-            per_sample_weights=self.weights[places],
+            per_sample_weights=self.weights[positions],
         )
         return functional.normalize(sums, dim=1)
 
@@ -192,9 +192,9 @@ def encode(texts: Sequence[str], model: Path, device: str) -> Tensor:
         longest = max(len(ids[row]) for row in rows)
         tokens = np.zeros((len(rows), longest), dtype=np.int64)
         mask = np.zeros_like(tokens)
-        for place, row in enumerate(rows):
-            tokens[place, : len(ids[row])] = ids[row]
-            mask[place, : len(ids[row])] = 1
+        for position, row in enumerate(rows):
+            tokens[position, : len(ids[row])] = ids[row]
+            mask[position, : len(ids[row])] = 1
         waiting.append((rows, run(tokens, mask)))
         if len(waiting) > 8 or start >= len(order):
             for done, vectors in waiting:

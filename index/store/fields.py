@@ -53,7 +53,7 @@ from hummingbit.index.store.connections import PARAMETERS, in_chunks
 # integers beyond 64 bits, ends a string at a NUL, and some of its versions do not find a key that
 # JSON writes with a backslash.
 #
-# The field ``a.b`` is looked up in two places, the key ``a.b`` and the key ``b`` of the object
+# The field ``a.b`` is looked up in two locations, the key ``a.b`` and the key ``b`` of the object
 # ``a``. If a payload may have it elsewhere, such as in a list of objects, Python evaluates the
 # condition.
 
@@ -107,8 +107,8 @@ def _rows(text: str | None) -> Rows:
     return rows
 
 
-class _Place(NamedTuple):
-    """The SQL expressions of a place in the payload: its path, its JSON type, and its value."""
+class _Location(NamedTuple):
+    """The SQL expressions of a location in the payload: its path, its JSON type, and its value."""
 
     path: str
     kind: str
@@ -116,9 +116,9 @@ class _Place(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """The places of a field, and a condition: whether a payload may have it elsewhere as well."""
+    """The locations of a field, and a condition: whether a payload may have it elsewhere too."""
 
-    places: tuple[_Place, ...]
+    locations: tuple[_Location, ...]
     elsewhere: str
 
 
@@ -177,16 +177,20 @@ class _Translation:
         return condition
 
     def _field_condition(self, filter_: FieldCondition, field: _Field, number: int) -> str:
-        """Translate a condition for payloads that have the field in its usual places only."""
+        """Translate a condition for payloads that have the field in its usual locations only."""
         if isinstance(filter_, Exists):
-            anywhere = [f"coalesce({place.kind}, 'null') <> 'null'" for place in field.places]
+            anywhere = [
+                f"coalesce({location.kind}, 'null') <> 'null'" for location in field.locations
+            ]
         elif isinstance(filter_, IsNull):
-            anywhere = [f"coalesce({place.kind}, '') = 'null'" for place in field.places]
+            anywhere = [f"coalesce({location.kind}, '') = 'null'" for location in field.locations]
         elif isinstance(filter_, IsMissing):
-            anywhere = [f"{place.kind} IS NOT NULL" for place in field.places]
+            anywhere = [f"{location.kind} IS NOT NULL" for location in field.locations]
         else:
             tests = self._tests(filter_)
-            anywhere = [_scalar_or_list_condition(place, tests, number) for place in field.places]
+            anywhere = [
+                _scalar_or_list_condition(location, tests, number) for location in field.locations
+            ]
         condition = f"({' OR '.join(anywhere) or '0'})"
         if isinstance(filter_, Exists | IsNull):
             return condition if filter_.expected else f"NOT {condition}"
@@ -200,13 +204,13 @@ class _Translation:
                 # JSON writes a backslash into every such key.
                 self._fields[field] = _Field((), r"instr(payload, '\') > 0")
             elif "." not in field:
-                self._fields[field] = _Field((self._place(field),), "")
+                self._fields[field] = _Field((self._location(field),), "")
             else:
                 self._fields[field] = self._dotted_field(field.split("."))
         return self._fields[field]
 
     def _dotted_field(self, names: Sequence[str]) -> _Field:
-        whole, n_names = self._place(".".join(names)), len(names)
+        whole, n_names = self._location(".".join(names)), len(names)
         elsewhere: list[str] = []
         if not all(names) or n_names > MAX_NAMES_IN_SQL:
             # It begins with a key of the payload that is not the whole name.
@@ -214,10 +218,10 @@ class _Translation:
             elsewhere = [f"{self._kind(key)} IN ('object', 'array')" for key in keys if key]
             if not names[0]:
                 elsewhere.append("""instr(payload, '"":') > 0""")
-            places: tuple[_Place, ...] = (whole,)
+            locations: tuple[_Location, ...] = (whole,)
         else:
-            places = (whole, self._place(*names))
-            # It leaves the nested place by a list, or by a key of several names.
+            locations = (whole, self._location(*names))
+            # It leaves the nested location by a list, or by a key of several names.
             for start in range(n_names):
                 for end in range(start + 1, n_names + (start > 0)):
                     kind = self._kind(*names[:start], ".".join(names[start:end]))
@@ -229,22 +233,22 @@ class _Translation:
                         elsewhere.append(f"{kind} IS NOT NULL")
         condition = f"({' OR '.join(elsewhere)})"
         if not self._shared:
-            return _Field(places, condition)
+            return _Field(locations, condition)
         name = f"elsewhere{len(self._columns)}"
         self._columns.append(f"{condition} AS {name}")
-        return _Field(places, name)
+        return _Field(locations, name)
 
     def _kind(self, *keys: str) -> str:
         return f"json_type(payload, {self._path(keys)})"
 
-    def _place(self, *keys: str) -> _Place:
+    def _location(self, *keys: str) -> _Location:
         path = self._path(keys)
         kind, value = f"json_type(payload, {path})", f"json_extract(payload, {path})"
         if not self._shared:
-            return _Place(path, kind, value)
+            return _Location(path, kind, value)
         number = len(self._columns)
         self._columns += [f"{kind} AS kind{number}", f"{value} AS value{number}"]
-        return _Place(path, f"kind{number}", f"value{number}")
+        return _Location(path, f"kind{number}", f"value{number}")
 
     def _path(self, keys: Sequence[str]) -> str:
         return self._parameter("".join(f'."{key}"' for key in keys), "$")
@@ -283,14 +287,14 @@ class _Translation:
         return f":{name}"
 
 
-def _scalar_or_list_condition(place: _Place, tests: Mapping[str, str], part: int) -> str:
-    path, value = place.path, place.value
+def _scalar_or_list_condition(location: _Location, tests: Mapping[str, str], part: int) -> str:
+    path, value = location.path, location.value
     exact = f"CASE typeof({value}) WHEN 'integer' THEN {value} ELSE json_number(payload -> {path})"
     scalar = _by_type(tests, value, f"({exact} END)")
     element = _by_type(tests, "each.value", "each.value", f"matches({part}, payload, NULL)")
     elements = f"FROM json_each(payload, {path}) AS each WHERE CASE each.type {element} ELSE 0 END"
     any_element = f"EXISTS (SELECT 1 {elements})"
-    return f"CASE {place.kind} WHEN 'array' THEN {any_element} {scalar} ELSE 0 END"
+    return f"CASE {location.kind} WHEN 'array' THEN {any_element} {scalar} ELSE 0 END"
 
 
 def _by_type(tests: Mapping[str, str], value: str, number: str, inexact: str | None = None) -> str:
@@ -353,9 +357,9 @@ class Strings(Sequence[bytes]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __getitem__(self, place: Any) -> Any:
-        start = self._ends[place - 1] if place else 0
-        return self._data[start : self._ends[place]]
+    def __getitem__(self, position: Any) -> Any:
+        start = self._ends[position - 1] if position else 0
+        return self._data[start : self._ends[position]]
 
 
 class FieldBlock(NamedTuple):
@@ -454,8 +458,8 @@ def repack_values(
     keys = block.keys()
     used = {keys[code - FIRST_NUMBER] for code in np.unique(codes).tolist() if code >= FIRST_NUMBER}
     order, code_of = _number_values(entry_values, used)
-    place_of = {key: place for place, key in enumerate(order, FIRST_NUMBER)}
-    others = [place_of.get(key, ABSENT) for key in keys]
+    position_of = {key: position for position, key in enumerate(order, FIRST_NUMBER)}
+    others = [position_of.get(key, ABSENT) for key in keys]
     table = np.array([*range(FIRST_NUMBER), *others], dtype=np.int64)
     changed = np.array([code_of[value] for value in entry_values], dtype=np.int64)
     all_offsets = np.concatenate([before[kept].astype(np.int64), offsets])
@@ -472,8 +476,8 @@ def _number_values(
     """Return the sorted keys of values, and of further ones, and the code of each value."""
     key_of = {value: _key(value) for value in set(values) - _FIXED.keys()}
     order = sorted({*keys, *key_of.values()})
-    place_of = {key: place for place, key in enumerate(order, FIRST_NUMBER)}
-    return order, _FIXED | {value: place_of[key] for value, key in key_of.items()}
+    position_of = {key: position for position, key in enumerate(order, FIRST_NUMBER)}
+    return order, _FIXED | {value: position_of[key] for value, key in key_of.items()}
 
 
 def _pack(
@@ -626,8 +630,10 @@ def _ranges(condition: IndexableCondition, block: FieldBlock) -> list[tuple[int,
         ranges = [(code, code + 1) for code in truths]
         for first, values, bound_of in _parts(block):
             bounds_ = (bound_of(value) for value in condition.values if not isinstance(value, bool))
-            for place in _places(values, [bound for bound in bounds_ if bound is not None]):
-                ranges.append((first + place, first + place + 1))
+            for position in _positions_of(
+                values, [bound for bound in bounds_ if bound is not None]
+            ):
+                ranges.append((first + position, first + position + 1))
     return [(start, end) for start, end in ranges if start < end]
 
 
@@ -687,17 +693,17 @@ def _between(values: Sequence[Any], bounds: Mapping[str, Any]) -> tuple[int, int
     start, end = 0, len(values)
     for name, bound in bounds.items():
         search = bisect_left if name in {"gte", "lt"} else bisect_right
-        place = search(values, bound)
-        start, end = (place, end) if name in {"gt", "gte"} else (start, place)
+        position = search(values, bound)
+        start, end = (position, end) if name in {"gt", "gte"} else (start, position)
     return start, end
 
 
-def _places(values: Sequence[Any], sought: Sequence[Any]) -> Iterator[int]:
+def _positions_of(values: Sequence[Any], sought: Sequence[Any]) -> Iterator[int]:
     """Yield the position among the ascending `values` of each `sought` value that is there."""
     for value in sought:
-        place = bisect_left(values, value)
-        if place < len(values) and values[place] == value:
-            yield place
+        position = bisect_left(values, value)
+        if position < len(values) and values[position] == value:
+            yield position
 
 
 # Indexes of payload fields: the values of a field, packed in runs of rows, beside the documents.
@@ -1210,14 +1216,14 @@ def _values(
     for row, text in connection.execute(query, (first, first + RUN_ROWS - 1)):
         offsets.append(row - first)
         payload = read_payload(text)
-        for place, (field, values) in enumerate(zip(fields, columns, strict=True)):
+        for position, (field, values) in enumerate(zip(fields, columns, strict=True)):
             if values is None:
                 continue
             values.append(value := packable(read_field(payload, field)))
             if type(value) is list:
-                costs[place] += cost_of_list(value)
-                if costs[place] > MAX_COST:
-                    columns[place] = None
+                costs[position] += cost_of_list(value)
+                if costs[position] > MAX_COST:
+                    columns[position] = None
     return offsets, columns
 
 
@@ -1225,17 +1231,17 @@ def _refresh(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
     """Pack the next runs again if more than half of their documents were deleted."""
     for field in fields:
         query = "SELECT refreshed, covered FROM fields WHERE field = ?"
-        place, covered = connection.execute(query, (field,)).fetchone()
+        position, covered = connection.execute(query, (field,)).fetchone()
         for _ in range(REFRESHED_AT_ONCE):
-            place = place % covered
+            position = position % covered
             query = "SELECT documents FROM field_runs WHERE first_row = ? AND field = ?"
-            packed = connection.execute(query, (place + 1, field)).fetchone()
+            packed = connection.execute(query, (position + 1, field)).fetchone()
             query = "SELECT count(*) FROM documents WHERE row BETWEEN ? AND ?"
-            (remaining,) = connection.execute(query, (place + 1, place + RUN_ROWS)).fetchone()
+            (remaining,) = connection.execute(query, (position + 1, position + RUN_ROWS)).fetchone()
             if packed is not None and not remaining:
                 query = "DELETE FROM field_runs WHERE first_row = ? AND field = ?"
-                connection.execute(query, (place + 1, field))
+                connection.execute(query, (position + 1, field))
             elif packed is not None and 2 * remaining < packed[0]:
-                _pack_run(connection, place + 1, [field])
-            place += RUN_ROWS
-        connection.execute("UPDATE fields SET refreshed = ? WHERE field = ?", (place, field))
+                _pack_run(connection, position + 1, [field])
+            position += RUN_ROWS
+        connection.execute("UPDATE fields SET refreshed = ? WHERE field = ?", (position, field))
