@@ -225,7 +225,7 @@ def check_rounds(data_dir: Path, rounds: int, seed: int) -> int:
 
 
 def test_what_was_acknowledged_survives_kills(tmp_path: Path) -> None:
-    check_rounds(tmp_path, rounds=3, seed=0)
+    check_rounds(tmp_path, rounds=2, seed=0)
 
 
 @pytest.mark.faults

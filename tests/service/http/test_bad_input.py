@@ -353,7 +353,7 @@ PLACES = ["PUT ", "PUT /documents", "POST /search", "POST /search/batch", "POST 
 
 
 @settings(
-    max_examples=600,
+    max_examples=300,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

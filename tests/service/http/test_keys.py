@@ -172,7 +172,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_changes_at_once_are_all_kept(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
-    n = 8
+    n = 4
     for number in range(n):
         create_key(path, f"old-{number}", "read")
     # Each process changes the keys as its command would, and loads less.
