@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from hummingbit.foundation import extras
+from hummingbit.foundation import errors
 from hummingbit.foundation.errors import install_command
 
 
 def test_a_checkout_is_installed_with_the_extra() -> None:
     pip, install, editable, package = shlex.split(install_command("train", "report"))
     assert (pip, install, editable) == ("pip", "install", "-e")
-    assert package == f"{extras.ROOT}[train,report]"
+    assert package == f"{errors.ROOT}[train,report]"
     assert (Path(package.partition("[")[0]) / "pyproject.toml").is_file()
 
 
 def test_elsewhere_the_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(extras, "ROOT", tmp_path)
+    monkeypatch.setattr(errors, "ROOT", tmp_path)
     assert shlex.split(install_command("parquet", "train")) == [
         "pip",
         "install",
