@@ -65,9 +65,9 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
-def flag_of(one: Field[Any]) -> str:
+def flag_of(declared: Field[Any]) -> str:
     """Return the option of the command line that sets a recipe's field."""
-    return "--" + (one.metadata["flag"] or one.name).replace("_", "-")
+    return "--" + (declared.metadata["flag"] or declared.name).replace("_", "-")
 
 
 def _temperature(default: float, help_text: str, **options: Any) -> Any:
@@ -132,8 +132,8 @@ class BaseRecipe:
     )
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            _check(one, getattr(self, one.name))
+        for declared in fields(self):
+            _check(declared, getattr(self, declared.name))
         try:
             check_n_bits(self.n_bits)
             Analyzer.from_name(self.analyzer)
@@ -720,7 +720,7 @@ class DistillationRecipe(BaseRecipe):
 
     def without_effect(self) -> list[str]:
         """Return the names of the settings that only other objectives use."""
-        uses = {one.name: one.metadata["objectives"] for one in fields(self)}
+        uses = {declared.name: declared.metadata["objectives"] for declared in fields(self)}
         return [name for name, used_by in uses.items() if used_by and self.objective not in used_by]
 
 
@@ -761,8 +761,8 @@ class JudgementRecipe:
     )
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            _check(one, getattr(self, one.name))
+        for declared in fields(self):
+            _check(declared, getattr(self, declared.name))
 
 
 RECIPES: Mapping[str, type[BaseRecipe]] = {
@@ -784,7 +784,11 @@ TEXT_SETTINGS = ("analyzer", "max_terms", "summary_weight")
 
 def former_names(kind: type[BaseRecipe]) -> dict[str, str]:
     """Return the current name of each setting of `kind` that earlier releases named otherwise."""
-    return {former: one.name for one in fields(kind) if (former := one.metadata["former"])}
+    return {
+        former: declared.name
+        for declared in fields(kind)
+        if (former := declared.metadata["former"])
+    }
 
 
 def recorded_settings(kind: type[BaseRecipe], recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -795,9 +799,9 @@ def recorded_settings(kind: type[BaseRecipe], recorded: Mapping[str, Any]) -> di
     current = former_names(kind)
     values = {current.get(name, name): value for name, value in recorded.items()}
     return {
-        one.name: one.metadata["former_values"].get(value, value)
-        for one in fields(kind)
-        if isinstance(value := values.get(one.name), bool | int | float | str)
+        declared.name: declared.metadata["former_values"].get(value, value)
+        for declared in fields(kind)
+        if isinstance(value := values.get(declared.name), bool | int | float | str)
     }
 
 
@@ -814,20 +818,20 @@ def retraining_settings(recorded: Mapping[str, Any], method: str) -> dict[str, A
     if settings.pop("method") == method:
         return settings
     return {
-        one.name: settings[one.name]
-        for one in fields(former)
-        if settings.get(one.name, one.default) != one.default
-        and (former is RECIPES[method] or one.name in TEXT_SETTINGS)
+        declared.name: settings[declared.name]
+        for declared in fields(former)
+        if settings.get(declared.name, declared.default) != declared.default
+        and (former is RECIPES[method] or declared.name in TEXT_SETTINGS)
     }
 
 
 def train_arguments(kind: type[BaseRecipe], settings: Mapping[str, Any]) -> list[str]:
     """Return the options of ``hummingbit train METHOD`` that set the `settings` of `kind`."""
     arguments = []
-    for one in fields(kind):
-        if one.name == "method" or one.name not in settings:
+    for declared in fields(kind):
+        if declared.name == "method" or declared.name not in settings:
             continue
-        value, flag = settings[one.name], flag_of(one)
+        value, flag = settings[declared.name], flag_of(declared)
         if isinstance(value, bool):
             arguments.append(flag if value else flag.replace("--", "--no-", 1))
         else:
@@ -835,18 +839,22 @@ def train_arguments(kind: type[BaseRecipe], settings: Mapping[str, Any]) -> list
     return arguments
 
 
-def _check(one: Field[Any], value: Any) -> None:
+def _check(declared: Field[Any], value: Any) -> None:
     """Raise RecipeError unless `value` has the type, and is in the bounds, of a setting."""
-    flag = one.metadata["flag"]
-    name = f"{one.name} (--{flag})" if flag and flag == one.metadata["former"] else one.name
-    if choices := one.metadata["choices"]:
+    flag = declared.metadata["flag"]
+    name = (
+        f"{declared.name} (--{flag})"
+        if flag and flag == declared.metadata["former"]
+        else declared.name
+    )
+    if choices := declared.metadata["choices"]:
         if value not in choices:
             raise RecipeError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
         return
-    kind, expected = _TYPES[type(one.default)]
+    kind, expected = _TYPES[type(declared.default)]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise RecipeError(f"{name} is {value!r}; it must be {expected}")
-    if within := one.metadata["within"]:
+    if within := declared.metadata["within"]:
         _check_interval(name, value, within)
 
 

@@ -92,10 +92,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_word_vectors(parser)
     add_model(parser)
     _add_judgements(parser)
-    for one in fields(Recipe):
-        if one.name in COMMON:
-            text = "that of the method" if one.name in BY_METHOD else ""
-            add_setting(parser, one, default_text=ANALYZER_DEFAULT.get(one.name, text))
+    for setting in fields(Recipe):
+        if setting.name in COMMON:
+            text = "that of the method" if setting.name in BY_METHOD else ""
+            add_setting(parser, setting, default_text=ANALYZER_DEFAULT.get(setting.name, text))
     parser.set_defaults(run=partial(run_by_labels, parser))
     title = (
         "methods, each with its own settings (default: class-codes for documents with labels,"
@@ -163,9 +163,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the model's vectors of the documents to this file (.npz)",
     )
-    for one in fields(ModelRecipe):
-        if one.name not in {"model", "model_name"}:
-            add_setting(model, one)
+    for declared in fields(ModelRecipe):
+        if declared.name not in {"model", "model_name"}:
+            add_setting(model, declared)
     model.set_defaults(run=run_model)
     judged = _add_method(
         methods, JUDGED, "an encoder that goes on learning, from queries and their right answers"
@@ -207,13 +207,13 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     kind = RECIPES[method]
     args.method = method
     recipe = _recipe(args, kind, data)
-    for one in fields(Recipe):
+    for setting in fields(Recipe):
         if (
-            one.name in COMMON
-            and getattr(args, one.name) is not None
-            and not hasattr(recipe, one.name)
+            setting.name in COMMON
+            and getattr(args, setting.name) is not None
+            and not hasattr(recipe, setting.name)
         ):
-            print(f"{flag_of(one)} has no effect on {method}", file=sys.stderr)
+            print(f"{flag_of(setting)} has no effect on {method}", file=sys.stderr)
     if isinstance(recipe, Recipe):
         return _train(args, recipe, data, search=True)
     trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
@@ -488,9 +488,9 @@ def _add_judgements(parser: argparse.ArgumentParser, default: str | None = None)
 
 
 def _add_settings(group: Any, recipe: Any, chosen: Sequence[str] = ()) -> None:
-    for one in fields(recipe):
-        trials = "chosen by trials" if one.name in chosen else ""
-        add_setting(group, one, default_text=ANALYZER_DEFAULT.get(one.name, trials))
+    for setting in fields(recipe):
+        trials = "chosen by trials" if setting.name in chosen else ""
+        add_setting(group, setting, default_text=ANALYZER_DEFAULT.get(setting.name, trials))
 
 
 def _add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:

@@ -368,7 +368,7 @@ class Changes:
         return expired_documents(self._connection, time.time(), limit)
 
     def _index_rows(self, stored: Iterable[tuple[int, int]]) -> Rows:
-        rows = chain.from_iterable(self._column.index_rows(*one) for one in sorted(stored))
+        rows = chain.from_iterable(self._column.index_rows(*record) for record in sorted(stored))
         return np.array([*rows], dtype=np.int64)
 
     def _set_expiries(self, expiries: Sequence[tuple[int, float | None]]) -> None:
@@ -552,7 +552,7 @@ class Changes:
     def added_texts(self) -> list[tuple[int, str]]:
         """Return (row, text) of what this transaction adds to the lexical index, by row."""
         stored = read_texts(self._connection, self._last_row_before, self.last_row)
-        return [*chain.from_iterable(self._column.texts(*one) for one in stored)]
+        return [*chain.from_iterable(self._column.texts(*record) for record in stored)]
 
     def prepare(self) -> None:
         """Write everything, so that only the commit itself is left."""
@@ -650,13 +650,13 @@ class Changes:
 
     def _write_meta(self, **entries: object) -> None:
         query = "INSERT OR REPLACE INTO meta VALUES (:key, :value)"
-        values = [{"key": key, "value": one} for key, one in entries.items()]
+        values = [{"key": key, "value": entry} for key, entry in entries.items()]
         self._connection.executemany(query, values)
 
     def _delete_rows(self, stored: Iterable[tuple[int, int]]) -> list[int]:
         """Delete documents, given their rows and the lengths of their codes, in any order."""
         ordered = sorted(stored)
-        removed = [*chain.from_iterable(self._column.index_rows(*one) for one in ordered)]
+        removed = [*chain.from_iterable(self._column.index_rows(*record) for record in ordered)]
         self._documents -= len(ordered)
         self._n_codes -= len(removed)
         self._removed += len(removed)
@@ -705,9 +705,9 @@ def _insert_statement(rows: int) -> str:
 def _stored_columns(
     documents: Sequence[Document], codes: Sequence[bytes], keep_vectors: str
 ) -> _Columns:
-    ids, texts = [one.id for one in documents], [one.text for one in documents]
-    payloads = payloads_to_json([one.payload_with_labels for one in documents])
-    vectors = [pack_vector(one.vector, keep_vectors) for one in documents]
+    ids, texts = [document.id for document in documents], [document.text for document in documents]
+    payloads = payloads_to_json([document.payload_with_labels for document in documents])
+    vectors = [pack_vector(document.vector, keep_vectors) for document in documents]
     checksums = [*map(checksum, ids, codes, payloads, texts, vectors)]
     return _Columns(ids, codes, checksums, payloads, texts, vectors)
 
@@ -912,9 +912,9 @@ class DocumentReader(RowReader):
             if checksum(id_, code, payload, text, vector) != mark:
                 message = f"document {id_!r} does not match its checksum"
                 raise StoreError(f"{self.path}: is damaged: {message}")
-        digits = code_to_hex(self._pack_codes([one[2] for one in stored]))
+        digits = code_to_hex(self._pack_codes([record[2] for record in stored]))
         size = 2 * self._code_size
-        payloads = _parse_payloads([one[5] for one in stored])
+        payloads = _parse_payloads([record[5] for record in stored])
         return [
             StoredDocument(
                 id_,
@@ -1110,7 +1110,7 @@ class Store(DocumentReader):
             if not has_expiries(connection):
                 return np.empty(0, dtype=np.int64), math.inf
             stored = sorted(expired_documents(connection, now))
-            rows = [*chain.from_iterable(self.code_column.index_rows(*one) for one in stored)]
+            rows = [*chain.from_iterable(self.code_column.index_rows(*record) for record in stored)]
             return np.array(rows, dtype=np.int64), next_expiry(connection, now)
 
     def read_bookmark(self, key: str) -> str | None:
@@ -1134,8 +1134,8 @@ class Store(DocumentReader):
         while True:
             with self._database.reading() as connection:
                 stored = read_texts(connection, after, last, TEXTS_AT_ONCE)
-            for one in stored:
-                yield from self.code_column.texts(*one)
+            for record in stored:
+                yield from self.code_column.texts(*record)
             if len(stored) < TEXTS_AT_ONCE:
                 return
             after = stored[-1][0]
@@ -1357,7 +1357,7 @@ def _without_expired(
 ) -> Block:
     """Return the stored codes without those of expired documents that the index lacks."""
     some = chain.from_iterable(
-        column.index_rows(*one) for one in expired_documents(connection, time.time())
+        column.index_rows(*expired) for expired in expired_documents(connection, time.time())
     )
     missing = np.setdiff1d(np.array([*some], dtype=np.int64), indexed.rows)
     kept = ~np.isin(stored.rows, missing)
@@ -1430,5 +1430,5 @@ def _blocks(connection: sqlite3.Connection, code_size: int, stored: Block) -> It
         yield "the blocks of codes and the documents have different codes"
 
 
-def _are_equal(one: Block, other: Block) -> bool:
-    return np.array_equal(one.rows, other.rows) and np.array_equal(one.codes, other.codes)
+def _are_equal(block: Block, other: Block) -> bool:
+    return np.array_equal(block.rows, other.rows) and np.array_equal(block.codes, other.codes)
