@@ -53,7 +53,17 @@ ID_NAMES = (
     *("codigo", "编号", "序号", "主键", "番号", "번호", "номер", "unnamed: 0"),
     *("#", "nro", "n°", "idx", "row", "lfd", "rownum"),
     *("isbn", "issn", "doi", "sku", "ean", "asin"),
+    *("cislo", "numer", "lp", "sorszam"),
 )
+# Before a word for "name", these say that it is the name of a person, which is no title.
+_PERSONS = frozenset(
+    "author writer reviewer user customer client contact sender recipient employee agent owner"
+    " speaker teacher student patient member person people first last middle full given family sur"
+    " nick screen display autor autorin verfasser kunde kunden benutzer absender vor nach auteur"
+    " utilisateur prenom autore utente usuario cliente forfatter forfattare klant klient uzivatel"
+    " uzytkownik zakaznik".split()
+)
+_NAMES = tuple("name names nom nombre nome navn namn naam nazwa nazwisko jmeno".split())
 _LANGUAGE = re.compile(r"[a-z]{2}")
 _NAME_WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -87,6 +97,13 @@ def rank_of(name: str, usual: Sequence[str]) -> tuple[int, int] | None:
     if words and words[-1] in usual:
         return 1, usual.index(words[-1])
     return None
+
+
+def is_named_as_person(name: str) -> bool:
+    """Return whether a field is named like the name of a person: ``author name``, ``userName``."""
+    words = [spelled(word) for word in _NAME_WORD.findall(_CAMEL.sub("_", name))] or [""]
+    words.append(words[-1].removesuffix("name"))  # of one word, such as "username"
+    return words[-2].endswith(_NAMES) and not _PERSONS.isdisjoint(words)
 
 
 def is_named_as_id(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from hummingbit.corpus.layout import (
     Layout,
     is_html,
     is_named_as_id,
+    is_named_as_person,
     rank_of,
 )
 from hummingbit.corpus.lines import ReadError
@@ -32,9 +33,13 @@ MIN_WORDS = 4
 """A field with fewer words on average is no text beside another one."""
 MAX_NAME_LENGTH = 25
 """Strings that are no longer on average may be names of people."""
+MAX_RATINGS = 20
+"""A column of numbers with more different values holds measures and no labels."""
 MAX_COUNTED_RECORDS = 200
 MAX_COUNTED_CHARACTERS = 200
 """Words are counted in so many records, and in so many characters of each."""
+MAX_LONG_CHARACTERS = 2000
+"""In so many where long texts are told from short ones."""
 # Words of two letters or more and, in Thai, Lao, Myanmar, Khmer, Kana and Han, pairs of characters.
 _WORDS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}"
@@ -43,6 +48,7 @@ _WORDS = re.compile(
 _COLUMN = re.compile(r"column\d+")
 _MEASURE = re.compile(r"[-+]?[$€£¥]? ?\d[\d.,:/ eE+TZ'-]* ?[%$€£¥]?")
 _INTEGER = re.compile(r"[-+]?\d+")
+_YEAR = re.compile(r"(?:1[0-9]|20)\d\d")
 MAX_DEPTH = 3
 """Objects inside objects are looked into so deep for a text."""
 
@@ -86,10 +92,10 @@ class Survey:
     """Fields named as labels whose strings hold several values, and what separates these."""
     other_texts: tuple[str, ...]
     """Fields whose strings look like texts, too, but that are not part of the text."""
+    words: tuple[str, ...]
+    """Fields whose strings are words, and neither numbers, dates, addresses nor ids."""
     texts_in_lists: tuple[str, ...]
     """Paths of such strings inside lists of objects, such as ``paragraphs[].context``."""
-    objects: tuple[str, ...]
-    """Fields with objects or lists of objects, which are no text."""
 
 
 class _Unchecked(Layout):
@@ -173,16 +179,17 @@ def survey(source: Path, settings: Layout) -> Survey:
             name: separator for name, separator in separators.items() if separator is not None
         },
         other_texts=tuple(others),
+        words=tuple(field.name for field in fields if _holds_words(field, records)),
         texts_in_lists=tuple(path for path in _other_texts(in_lists, texts) if IN_LIST in path),
-        objects=tuple(
-            name for name in names if any(_holds_objects(record.get(name)) for record in records)
-        ),
     )
 
 
-def _holds_objects(value: object) -> bool:
-    items = value if isinstance(value, list) else [value]
-    return any(isinstance(item, Mapping) for item in items)
+def _holds_words(field: _Field, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether a text could be joined with a field: most of its strings have a word."""
+    if not field.mean_length or is_named_as_id(field.name) or _are_measures(field.name, records):
+        return False
+    cells = _cells(records[:MAX_COUNTED_RECORDS], field.name)
+    return 2 * sum(_WORDS.search(cell) is not None for cell in cells) > len(cells)
 
 
 def _cells(records: Iterable[Mapping[str, Any]], name: str) -> list[str]:
@@ -246,19 +253,34 @@ def _with_lists_of_objects(record: Mapping[str, Any], depth: int = MAX_DEPTH) ->
 
 
 def _find_text_in_list(records: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> str | None:
-    """Return the path of the longest text in lists of objects, if records have but a title else."""
+    """Return the path of the longest text in lists of objects, if records have but a title else.
+
+    The longest text of a single object counts: many short questions are no long text.
+    """
     if any(rank_of(name, TITLE_NAMES) is None for name in texts):
         return None
-    few = [_with_lists_of_objects(record) for record in records[:MAX_COUNTED_RECORDS]]
-    words = {
-        path: sum(_count_words(record.get(path)) for record in few)
-        for path in dict.fromkeys(path for record in few for path in record if IN_LIST in path)
-    }
+    few = records[:MAX_COUNTED_RECORDS]
+    held: dict[str, list[int]] = {}
+    for record in few:
+        for path, text in _texts_in_lists(record):
+            held.setdefault(path, []).append(_count_words(text, MAX_LONG_CHARACTERS))
     titles = sum(_count_words(record.get(name)) for record in few for name in texts)
-    longest = max(words, key=lambda path: words[path], default=None)
-    if longest is None or words[longest] < max(3 * titles, MIN_WORDS * len(few)):
-        return None
-    return longest
+    least = max(3 * titles, MIN_WORDS * len(few))
+    long = [path for path, counts in held.items() if sum(counts) >= least]
+    return max(long, key=lambda path: sum(held[path]) / len(held[path]), default=None)
+
+
+def _texts_in_lists(
+    record: Mapping[str, Any], above: str = "", depth: int = MAX_DEPTH
+) -> Iterator[tuple[str, str]]:
+    """Yield each string in lists of objects, after its path."""
+    for name, value in record.items():
+        for entry in value if isinstance(value, list) and depth else []:
+            if isinstance(entry, Mapping):
+                path = f"{above}{name}{IN_LIST}"
+                strings = ((key, text) for key, text in entry.items() if isinstance(text, str))
+                yield from ((path + key, text) for key, text in strings)
+                yield from _texts_in_lists(entry, path, depth - 1)
 
 
 def _find_texts_at(paths: Iterable[str], fields: Sequence[_Field]) -> tuple[str, ...]:
@@ -273,7 +295,8 @@ def _find_texts(fields: Sequence[_Field]) -> tuple[str, ...]:
     """Return the field of the text, after that of the title if there is one, or no fields."""
     varied = [field for field in fields if field.mean_length and field.repeats < 3]
     usual = _usual(varied, TEXT_NAMES)
-    titles = _usual(varied, TITLE_NAMES)
+    named = [field for field in varied if not is_named_as_person(field.name)]
+    titles = _usual(named, TITLE_NAMES)
     long = [field for field in fields if field.mean_length >= 8 and field.repeats < 1.5]
     if usual and (longer := _longer_than_names(usual[0], long)) is not None:
         usual = [longer]
@@ -332,8 +355,8 @@ def _texts(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[s
     return ["\n".join(cell for cell in some if isinstance(cell, str)) for some in cells]
 
 
-def _count_words(value: object) -> int:
-    return len(_WORDS.findall(value[:MAX_COUNTED_CHARACTERS])) if isinstance(value, str) else 0
+def _count_words(value: object, characters: int = MAX_COUNTED_CHARACTERS) -> int:
+    return len(_WORDS.findall(value[:characters])) if isinstance(value, str) else 0
 
 
 def _usual(fields: Sequence[_Field], names: Sequence[str]) -> list[_Field]:
@@ -355,9 +378,7 @@ def _find_label(
     ]
     usual = _usual(possible, LABEL_NAMES)
     unlike = [
-        field.name
-        for field in possible
-        if field not in usual and _are_measures(field.name, records)
+        field.name for field in possible if field not in usual and _is_no_label(field, records)
     ]
     named = (field.name for field in possible if field.name not in unlike)
     candidates = tuple(sorted(named, key=lambda name: _are_quantities(name, records)))
@@ -366,6 +387,16 @@ def _find_label(
     if len(candidates) == 1 and not _are_quantities(candidates[0], records):
         return candidates[0], candidates
     return None, candidates
+
+
+def _is_no_label(field: _Field, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether a field holds measures, years, ids, or numbers of more values than a scale."""
+    if _are_measures(field.name, records) or is_named_as_id(field.name):
+        return True
+    if not _are_quantities(field.name, records):
+        return False
+    values = {str(record[field.name]) for record in records if record.get(field.name) is not None}
+    return field.distinct > MAX_RATINGS or all(map(_YEAR.fullmatch, values))
 
 
 def _are_quantities(name: str, records: Sequence[Mapping[str, Any]]) -> bool:

@@ -459,23 +459,14 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     terms = corpus.lengths()
     skipped = f"{counted(corpus.n_bad_lines, 'line')} skipped"
     print(f"{corpus.source}: {counted(corpus.count, 'document')}, {skipped}")
+    if corpus.n_bad_lines > corpus.count:
+        _print_row("lines", "most are skipped: do all have the delimiter of the header?")
     if corpus.n_without_text:
         _print_row("empty", f"{counted(corpus.n_without_text, 'more document')}, left out")
     _print_row("text", _text_line(layout_survey.layout))
     _print_row("length", f"{median(terms):,.0f} terms in the median, {max(terms):,} at most")
     _print_row("label", _label_line(layout_survey, corpus))
-    separated = {**layout_survey.separated_lists, **corpus.separated_labels()}
-    for name, count in layout_survey.unused_lists.items():
-        if name not in separated:
-            # Beside another label, a payload with labels would hide it.
-            kept = "left out" if name == "labels" else "kept in the payload"
-            values = f"{count:,} different values, which hardly repeat"
-            _print_row("list", f"{name}: {values}; no label, {kept}")
-    for name, separator in separated.items():
-        hint = (
-            f"to learn from them, write | instead, and name it: --label-field {shlex.quote(name)}"
-        )
-        _print_row("list", f"{name}: {separator!r} separates values; {hint}")
+    _print_lists(layout_survey, corpus)
     if layout_survey.other_texts:
         others = shlex.join(layout_survey.other_texts)
         texts = shlex.join(layout_survey.layout.text_fields or ["text"])
@@ -497,11 +488,27 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
         _print_row("sample", size)
 
 
+def _print_lists(layout_survey: Survey, corpus: Corpus) -> None:
+    """Print a row for each field of several values that are no labels."""
+    separated = {**layout_survey.separated_lists, **corpus.separated_labels()}
+    for name, count in layout_survey.unused_lists.items():
+        if name not in separated:
+            # Beside another label, a payload with labels would hide it.
+            kept = "left out" if name == "labels" else "kept in the payload"
+            values = f"{count:,} different values, which hardly repeat"
+            _print_row("list", f"{name}: {values}; no label, {kept}")
+    for name, separator in separated.items():
+        hint = (
+            f"to learn from them, write | instead, and name it: --label-field {shlex.quote(name)}"
+        )
+        _print_row("list", f"{name}: {separator!r} separates values; {hint}")
+
+
 def _payload_line(layout_survey: Survey, unused: Sequence[str]) -> str:
     some = shlex.join(unused[:MAX_CANDIDATES])
     more = f" and {left:,} others" if (left := len(unused) - MAX_CANDIDATES) > 0 else ""
     line = f"{some}{more}: kept for filters, not searched"
-    first = next((name for name in unused if name not in layout_survey.objects), None)
+    first = next((name for name in unused if name in layout_survey.words), None)
     if first is None:
         return line
     names = [*(layout_survey.layout.text_fields or ["text"]), first]

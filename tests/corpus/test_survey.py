@@ -145,6 +145,17 @@ def test_a_name_of_an_author_is_no_text(tmp_path: Path) -> None:
     assert survey(path, Layout()).layout.text_fields == ("lyrics",)
 
 
+@pytest.mark.parametrize(
+    "name", ["author name", "userName", "reviewer_name", "username", "Nachname", "Name des Autors"]
+)
+def test_the_name_of_a_person_is_no_title(tmp_path: Path, name: str) -> None:
+    names = [f"Anna Stone{at}" for at in range(len(TEXTS))]
+    found = survey(table(tmp_path, [name, "review"], names, TEXTS), Layout())
+    assert found.layout.text_fields == ("review",)
+    found = survey(table(tmp_path, ["product name", "review"], names, TEXTS), Layout())
+    assert found.layout.text_fields == ("product name", "review")
+
+
 def test_short_texts_without_a_header_are_no_names(tmp_path: Path) -> None:
     words = [f"{text.split()[0]} and number {at}" for at, text in enumerate(TEXTS)]
     path = table(tmp_path, [], LABELS, words)
@@ -238,6 +249,23 @@ def test_texts_inside_objects_are_found(tmp_path: Path) -> None:
     assert first.payload == {"content": {"parts": {"n": 0}}, "meta": records[0]["meta"]}
 
 
+def test_numbers_of_many_values_and_ids_are_neither_labels_nor_words(tmp_path: Path) -> None:
+    rows = range(len(TEXTS))
+    columns: dict[str, list[Any]] = {
+        "text": TEXTS,
+        "Länge": [100 + at % 25 for at in rows],
+        "Jahr": [1960 + at % 4 for at in rows],
+        "stars": [1 + at % 5 for at in rows],
+        "thread_id": [f"thread{at % 9}" for at in rows],
+        "day": [f"2024-05-{1 + at % 9:02}" for at in rows],
+        "lot": [f"K{at % 9}" for at in rows],
+        "place": [("Old Town", "Harbour")[at % 2] for at in rows],
+    }
+    found = survey(table(tmp_path, [*columns], *columns.values()), Layout())
+    assert found.label_candidates == ("lot", "place", "stars")
+    assert found.words == ("text", "place")
+
+
 @pytest.mark.parametrize("value", ["1,250.00", "€ 12.90", "31/12/2024", "2024-01-31 10:11", "7 %"])
 def test_prices_and_dates_are_not_proposed_as_labels(tmp_path: Path, value: str) -> None:
     measures = [value.replace("1", str(at % 3)) for at in range(len(TEXTS))]
@@ -252,7 +280,7 @@ def test_a_year_is_no_label_unless_it_is_named_as_one(tmp_path: Path) -> None:
     years = [1990 + at % 20 for at in range(len(TEXTS))]
     found = survey(table(tmp_path, ["text", "year"], TEXTS, years), Layout())
     assert found.layout.label_field is None
-    assert found.label_candidates == ("year",)
+    assert found.label_candidates == ()
     found = survey(table(tmp_path, ["text", "class"], TEXTS, years), Layout())
     assert found.layout.label_field == "class"
     spoken = [f"{one}, and some more words" for one in TEXTS]
@@ -382,6 +410,28 @@ def test_each_object_of_a_list_of_texts_is_a_document(tmp_path: Path) -> None:
     assert (first.id, second.id) == ("squad:1:1", "squad:1:2")
     assert first.text == f"The article of number 0\n{TEXTS[0] * 3} one"
     assert first.payload == {"qas": [{"id": "0", "question": "?"}]}
+
+
+def test_many_questions_about_a_paragraph_are_no_text_in_place_of_it(tmp_path: Path) -> None:
+    paragraphs = [
+        {
+            "context": f"{text} {text}",
+            "qas": [{"id": f"{at}-{n}", "question": f"What is said of number {at} in {n}?"}],
+        }
+        for at, text in enumerate(TEXTS)
+        for n in range(9)
+    ]
+    for paragraph in paragraphs:
+        paragraph["qas"] = [*paragraph["qas"]] * 12
+    articles = [
+        {"title": f"Article {at}", "paragraphs": paragraphs[9 * at : 9 * at + 9]}
+        for at in range(len(TEXTS))
+    ]
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps({"version": "2.0", "data": articles}))
+    found = survey(path, Layout())
+    assert found.layout.text_fields == ("title", "paragraphs[].context")
+    assert found.texts_in_lists == ("qas[].question",)
 
 
 def test_lists_in_lists_and_ids_of_records(tmp_path: Path) -> None:

@@ -551,18 +551,27 @@ def test_columns_that_are_left_out_are_named(
     assert "payload  author year: kept for filters, not searched" in shown
 
 
-def test_objects_are_not_suggested_as_text(
+def test_objects_and_numbers_are_not_suggested_as_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = [
-        {"text": one.text, "meta": {"page": at}, "parts": [{"n": at}], "year": 1900 + at}
+        {
+            "text": one.text,
+            "meta": {"page": at},
+            "parts": [{"n": at}],
+            "year": 1900 + at % 20,
+            "place": ["Old Town", "Harbour"][at % 2],
+            "mood": ["glad", "sad"][at % 2],
+        }
         for at, one in enumerate(topic_documents(60))
     ]
     lines = "\n".join(map(json.dumps, records))
     (tmp_path / "pages.jsonl").write_text(lines)
     assert main(["quickstart", "pages.jsonl", "--inspect"]) == 0
     shown = capsys.readouterr().out
-    assert "payload  meta parts year: kept for filters, not searched; to join year" in shown
+    kept = "meta parts year place mood: kept for filters, not searched"
+    assert f"payload  {kept}; to join place to the text: --text-field text place" in shown
+    assert "label    none; it may be one of place, mood: name it" in shown
 
 
 def test_a_public_corpus_is_ranked_by_its_judged_queries(
