@@ -284,6 +284,7 @@ def _search_options(given: LocalSearchOptions) -> SearchOptions:
     for name in ("limit", "radius", "offset", "group_size", "facet_depth"):
         if fields.get(name) is not None:
             fields[name] = inputs.whole_number(name, fields[name])
+    fields["filter"] = inputs.plain("filter", fields.get("filter"))
     weight = fields.pop("codes_weight", None)
     if weight is not None:
         fields["hybrid"] = {**(fields.get("hybrid") or {}), "codes": weight}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Union, get_arg
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.clients.transport import plain_value
 from hummingbit.corpus.document import (
     CONTENT_FIELDS,
     Document,
@@ -216,7 +217,7 @@ def filter_of(value: Mapping[str, Any] | None) -> Filter | None:
     Raises:
         InputError: if it is not a filter.
     """
-    return None if value is None else parse_filter(value)
+    return None if value is None else parse_filter(plain("filter", value))
 
 
 def payload_update(
@@ -239,8 +240,16 @@ def payload_update(
         remove=tuple(check_several("remove", remove)),
         expires_at=_as_text(expires_at),
         ttl_seconds=ttl_seconds,
-        **changes,
+        **{name: plain(name, change) for name, change in changes.items()},
     )
+
+
+def plain(field: str, value: Any) -> Any:
+    """Return a value as JSON has it; raise InputError for `field` if it has none."""
+    try:
+        return plain_value(value)
+    except TypeError as error:
+        raise InputError(field, str(error)) from None
 
 
 def expiring(
@@ -428,7 +437,7 @@ def _document(
             f"documents[{position}].payload", f"is {payload!r}; it must be a mapping"
         )
     if payload is not None:
-        raw["payload"] = {**(raw.get("payload") or {}), **payload}
+        raw["payload"] = {**(raw.get("payload") or {}), **plain(f"payloads[{position}]", payload)}
     try:
         return ParsedDocument(parse_document(raw), has_id)
     except DocumentError as error:
@@ -444,18 +453,9 @@ def _present_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
         str(name): value for name, value in row.items() if value is None or not is_missing(value)
     }
     return {
-        name: value if name in {"vector", "code"} else _python_value(value)
+        name: value if name in {"vector", "code"} else plain(name, value)
         for name, value in present.items()
     }
-
-
-def _python_value(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    # pandas reads a list in a Parquet file as an array.
-    if isinstance(value, np.ndarray) and value.ndim:
-        return [_python_value(item) for item in value.tolist()]
-    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def is_missing(value: Any) -> bool:

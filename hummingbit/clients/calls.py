@@ -24,6 +24,7 @@ from hummingbit.clients.transport import (
     ServiceError,
     collection_path,
     json_fields,
+    plain_value,
     query_string,
     sha256_of,
     snapshot_path,
@@ -182,7 +183,10 @@ def bulk(
 
 def json_lines(documents: Iterable[Mapping[str, Any]]) -> bytes:
     """Return documents as JSON lines, in UTF-8."""
-    lines = (json.dumps(json_fields(document), ensure_ascii=False) for document in documents)
+    lines = (
+        json.dumps(json_fields(document), default=plain_value, ensure_ascii=False)
+        for document in documents
+    )
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
 
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import hashlib
+import json
 import os
 import random
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from datetime import date
+from datetime import time as clock_time
+from decimal import Decimal
+from pathlib import Path, PurePath
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
+from uuid import UUID
 
 import httpx
+
+JSON = {"Content-Type": "application/json"}
 
 # Reads files in chunks, to send them to a service.
 
@@ -170,7 +177,10 @@ def request_arguments(call: Call[Any], *, asynchronous: bool = False) -> dict[st
         return {"content": chunks, "headers": call.headers}
     if call.content is not None:
         return {"content": call.content, "headers": call.headers}
-    return {"json": call.body, "headers": call.headers}
+    if call.body is None:
+        return {"headers": call.headers}
+    content = json.dumps(call.body, default=plain_value, ensure_ascii=False, allow_nan=False)
+    return {"content": content.encode(), "headers": {**JSON, **call.headers}}
 
 
 def response_body(response: httpx.Response) -> Any:
@@ -244,6 +254,27 @@ def json_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 def as_list(ids: Sequence[str]) -> Sequence[str]:
     """Return `ids` as a list; a string stays a string, which the service refuses."""
     return ids if isinstance(ids, str) else list(ids)
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as JSON has it: dates and times in ISO 8601, arrays and sets as lists.
+
+    Raises:
+        TypeError: if JSON has no such value.
+    """
+    if isinstance(value, Mapping):
+        return {name: plain_value(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_value(one) for one in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, date | clock_time):
+        return value.isoformat()
+    if isinstance(value, UUID | Decimal | PurePath):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return plain_value(value.tolist())
+    raise TypeError(f"a value is of type {type(value).__name__}, which JSON does not have")
 
 
 def json_value(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     from hummingbit.embedded import Collection  # noqa: PLC0415 - it takes long to import
     from hummingbit.served import ServedCollection  # noqa: PLC0415 - it takes long to import
 
+    # The server of the protocol logs to standard error, which agents show, from INFO on.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     with ExitStack() as stack:
         names = args.collections
         collections: dict[str, Collection] | dict[str, ServedCollection] | Client

@@ -5,15 +5,13 @@ Source of the interfaces: https://python.langchain.com/api_reference/core/vector
 
 from __future__ import annotations
 
-import datetime
 import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -27,7 +25,7 @@ from pydantic import ConfigDict
 
 from hummingbit.clients.calls import UNSET
 from hummingbit.clients.client import Client
-from hummingbit.clients.transport import ServiceError
+from hummingbit.clients.transport import ServiceError, plain_value
 from hummingbit.embedded import Collection, Hits
 from hummingbit.encoder.codes import code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import Encoder
@@ -140,7 +138,7 @@ class HummingbitVectorStore(VectorStore):
             str(uuid.uuid4()) if id_ is None else id_
             for id_ in ([None] * len(contents) if ids is None else ids)
         ]
-        payloads = [{} for _ in contents] if metadatas is None else [*map(_payload, metadatas)]
+        payloads = [{} for _ in contents] if metadatas is None else [*map(plain_value, metadatas)]
         if self._embedding is not None:
             if any(PAGE_CONTENT in payload for payload in payloads):
                 message = f"metadatas have the field {PAGE_CONTENT!r}, which holds the text"
@@ -309,7 +307,7 @@ class HummingbitVectorStore(VectorStore):
     def from_texts(
         cls,
         texts: list[str],
-        embedding: Embeddings | None,
+        embedding: Embeddings | None = None,
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: list[str] | None = None,
@@ -343,6 +341,14 @@ class HummingbitVectorStore(VectorStore):
         store.add_texts(texts, metadatas, ids=names)
         _LOGGER.warning("wrote %d texts into %s", len(texts), store.location)
         return store
+
+    @classmethod
+    def from_documents(
+        cls, documents: list[Document], embedding: Embeddings | None = None, **options: Any
+    ) -> Self:
+        """Write documents into a collection, as :meth:`from_texts` writes texts."""
+        # LangChain's types demand an embedding, which its own method passes on to `from_texts`.
+        return super().from_documents(documents, cast("Embeddings", embedding), **options)
 
     @property
     def location(self) -> str:
@@ -432,27 +438,10 @@ def _condition(filter_: Filter | None) -> Filter | None:
     if filter_ is None or not filter_ or CONDITION_NAMES & filter_.keys():
         return filter_ or None
     parts = [
-        {"field": field, "in" if isinstance(value, list | tuple) else "eq": _json(value)}
+        {"field": field, "in" if isinstance(value, list | tuple) else "eq": value}
         for field, value in filter_.items()
     ]
     return parts[0] if len(parts) == 1 else {"and": parts}
-
-
-def _payload(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _json(value) for name, value in metadata.items()}
-
-
-def _json(value: Any) -> Any:
-    """Return a value of metadata as JSON has it: dates in ISO 8601, arrays and sets as lists."""
-    if isinstance(value, Mapping):
-        return {str(name): _json(member) for name, member in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_json(element) for element in value]
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, uuid.UUID | Decimal | Path):
-        return str(value)
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _id_of(text: str) -> str:

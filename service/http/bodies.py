@@ -334,6 +334,8 @@ def _sentence(error: Mapping[str, Any]) -> str:
     sentence = SENTENCES.get(error["type"], message)
     if error["type"] == "extra_forbidden":
         return sentence + _name_known(str(error["loc"][-1]), error.get("known", ()))
+    if error["type"] == "value_error":  # a sentence of a schema's own
+        return message.removeprefix("Value error, ")
     if error["type"] in {"missing", "string_unicode", "too_short", "too_long"}:
         return sentence
     return (

@@ -130,8 +130,10 @@ class EmbeddingsRequest(RequestModel):
 
     @field_validator("input", mode="before")
     @classmethod
-    def _refuse_token_ids(cls, value: object) -> object:
-        """Refuse ids of tokens, which LangChain sends unless it is told not to."""
+    def _check_input(cls, value: object) -> object:
+        """Refuse no texts, and ids of tokens, which LangChain sends unless it is told not to."""
+        if value == []:
+            raise ValueError("is an empty list; it must have a text")
         first = value[0] if isinstance(value, list) and value else None
         while isinstance(first, list) and first:
             first = first[0]

@@ -6,6 +6,7 @@ import doctest
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -471,3 +472,21 @@ def test_null_is_told_from_missing(tmp_path: Path) -> None:
         collection.add(frame)
         assert collection.count({"field": "due", "is_null": True}) == 1
         assert collection.count({"field": "due", "is_missing": True}) == 2
+
+
+def test_dates_and_numbers_of_numpy_are_those_of_payloads_and_filters(tmp_path: Path) -> None:
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    with Collection.create(tmp_path / "d", "notes", encoder=None) as notes:
+        notes.add([{"id": "a", "text": "jam", "payload": {"on": noon, "at": {"n": [np.int64(3)]}}}])
+        notes.add(["tea"], ids=["b"], payloads=[{"on": date(2023, 5, 1), "tags": {"green"}}])
+        notes.update_payload(ids=["b"], set={"weight": np.float32(0.5)})
+        stored = notes.get("b")
+        assert stored is not None
+        assert stored.payload == {"on": "2023-05-01", "tags": ["green"], "weight": 0.5}
+        assert notes.search("jam tea", filter={"field": "on", "gte": date(2024, 1, 1)}).ids == ["a"]
+        assert notes.search("jam tea", filter={"field": "on", "eq": noon}).ids == ["a"]
+        assert notes.count({"field": "at.n", "in": np.array([3, 4])}) == 1
+        with pytest.raises(
+            InputError, match="set: a value is of type object, which JSON does not have"
+        ):
+            notes.update_payload(ids=["b"], set={"weight": object()})

@@ -560,3 +560,23 @@ def test_a_store_by_words_alone_is_made_of_texts(tmp_path: Path, served: Any) ->
             )
             assert (store.collection.n_bits, len(store.collection)) == (0, 2)
             assert store.similarity_search("baz", k=1)[0].page_content == "baz new"
+
+
+def test_dates_and_numbers_of_numpy_are_values_of_filters(
+    articles: Collection | ServedCollection,
+) -> None:
+    store = HummingbitVectorStore(articles)
+    noon = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
+    store.add_texts(["bread and jam"], [{"baked": noon, "loaves": np.int64(3)}], ids=["jam"])
+    for filter_ in (
+        {"baked": noon},
+        {"loaves": np.int64(3)},
+        {"field": "baked", "gte": noon, "lt": datetime.date(2024, 5, 2)},
+    ):
+        assert [one.id for one in store.similarity_search("bread", filter=filter_)] == ["jam"]
+
+
+def test_documents_need_no_embedding(tmp_path: Path) -> None:
+    documents = [Document(page_content="bread and jam"), Document(page_content="a violin sonata")]
+    store = HummingbitVectorStore.from_documents(documents, folder=tmp_path / "d", encoder=None)
+    assert store.similarity_search("violin", k=1)[0].page_content == "a violin sonata"

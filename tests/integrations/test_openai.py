@@ -86,7 +86,15 @@ def test_ids_of_tokens_are_refused_with_what_to_do(
 ) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as refused:
         client.embeddings.create(model="notes", input=ids)
-    assert "check_embedding_ctx_length=False" in str(refused.value)
+    assert isinstance(refused.value.body, dict)
+    message = refused.value.body["message"]
+    assert message.startswith("/input: holds ids of tokens")
+    assert "check_embedding_ctx_length=False" in message
+
+
+def test_no_texts_are_refused_in_a_sentence(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.UnprocessableEntityError, match="/input: is an empty list; it must"):
+        client.embeddings.create(model="notes", input=[])
 
 
 def test_as_many_inputs_are_taken_as_by_openai(client: openai.OpenAI) -> None:
