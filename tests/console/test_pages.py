@@ -940,3 +940,46 @@ def test_under_hybrid_a_hit_shows_its_score_first(browser: Browser, address: str
         shown.page.get_by_role("button", name="Search", exact=True).click()
         expect(shown.page.locator(".measure").first).to_have_text(re.compile("^[0-9]+ bit"))
         shown.check()
+
+
+def test_hits_are_grouped_and_facets_narrow_the_search(browser: Browser, address: str) -> None:
+    with watched_page(browser, address) as shown:
+        page = shown.page
+        shown.open("search?collection=plain")
+        page.get_by_label("Query", exact=True).fill("bread matrix")
+        page.get_by_label("Group by").fill("label")
+        page.get_by_label("Count values of").fill("label")
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page.locator(".group h3").first).to_be_visible()
+        groups = page.locator(".group").count()
+        assert groups > 1
+        assert page.locator(".hit").count() <= 3 * groups
+        page.locator(".term button").first.click()
+        expect(page.locator(".group")).to_have_count(1)
+        expect(page.get_by_label("Value", exact=True)).to_have_value(re.compile('^".+"$'))
+        shown.check()
+
+
+def test_documents_are_recommended_by_examples(
+    browser: Browser, address: str, client: httpx.Client
+) -> None:
+    body = {"positive": ["document-1", "document-5"], "negative": ["document-7"], "limit": 10}
+    answer = client.post("/v1/collections/plain/recommend", json=body | {"diversity": 0.3}).json()
+    with watched_page(browser, address) as shown:
+        page = shown.page
+        shown.open("search?collection=plain")
+        page.get_by_role("button", name="Examples", exact=True).click()
+        page.get_by_label("Query", exact=True).fill("document-1\ndocument-5")
+        page.get_by_label("Unlike").fill("document-7")
+        page.get_by_label("Diversity").fill("0.3")
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page.locator(".hit")).to_have_count(10)
+        ids = page.locator(".hit .id").all_inner_texts()
+        assert ids == [hit["id"] for hit in answer["hits"]]
+        page.get_by_role("button", name="Python").click()
+        expect(page.locator("pre.code")).to_contain_text("client.recommend(")
+        page.get_by_role("button", name="More like this").first.click()
+        expect(page.get_by_label("Query", exact=True)).to_have_value(
+            f"document-1\ndocument-5\n{ids[0]}"
+        )
+        shown.check()

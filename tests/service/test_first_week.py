@@ -93,7 +93,7 @@ def ids(answer: Any) -> list[str]:
 
 
 def test_diverse_hits_over_rest(client: Client) -> None:
-    query = {"text": "the roof of the chapel leaks on the organ", "limit": 3}
+    query: dict[str, Any] = {"text": "the roof of the chapel leaks on the organ", "limit": 3}
     plain = ids(post(client, "search", query))
     assert plain[:2] == ["roof-1", "roof-2"]  # which say the same
 
@@ -307,7 +307,7 @@ def test_binary_embeddings_of_others(service: tuple[Client, Path], n_bits: int) 
     for form in forms:
         found = client.search("brought", code=form, limit=2)["hits"]
         assert (found[0]["id"], found[0]["distance"]) == ("roof-1", 0)
-        assert found[1]["distance"] > 0
+        assert found[1]["distance"]
     query = vectors[5] + vectors[6]
     scores = np.where(vectors > 0, 1.0, -1.0) @ query.astype(np.float64)
     best = [LETTERS[at][0] for at in np.argsort(-scores)[:4]]
@@ -336,4 +336,6 @@ def test_hashes_of_pictures(tmp_path: Path) -> None:
         found = collection.search(code=str(imagehash.phash(small)), radius=8)
         assert found.ids[0] == "picture-5"
         array = imagehash.phash(small).hash
-        assert collection.search(code={"ubinary": np.packbits(array)}, limit=1).ids == ["picture-5"]
+        assert collection.search(code={"ubinary": np.packbits(array).tolist()}, limit=1).ids == [
+            "picture-5"
+        ]

@@ -4,8 +4,10 @@ import { Button, Select, useId } from "./parts.js";
 
 const CONDITIONS = [
   ["eq", "is"], ["ne", "is not"], ["in", "is one of"], ["gt", ">"], ["gte", "≥"], ["lt", "<"], ["lte", "≤"],
-  ["exists", "exists"], ["missing", "does not exist"],
+  ["prefix", "begins with"], ["contains", "contains"],
+  ["exists", "exists"], ["missing", "does not exist"], ["is_null", "is null"],
 ];
+const WITHOUT_VALUE = ["exists", "missing", "is_null"];
 export const NEW_ROW = { field: "", condition: "eq", value: "" };
 
 /** The value of a typed text: a number, true, false or a string; quotes make anything a string. */
@@ -20,6 +22,8 @@ function scalar(text) {
 function part({ field, condition, value }) {
   if (condition === "exists") return { field, exists: true };
   if (condition === "missing") return { field, exists: false };
+  if (condition === "is_null") return { field, is_null: true };
+  if (condition === "prefix" || condition === "contains") return { field, [condition]: value.trim() };
   if (condition === "in") return { field, in: value.split(",").map(scalar) };
   if (condition === "ne") return { not: { field, eq: scalar(value) } };
   return { field, [condition]: scalar(value) };
@@ -54,7 +58,7 @@ export function FilterBuilder({ rows, all, fields, onRows, onAll }) {
       (row, place) => html`<div class="row" key=${place}>
         <input aria-label="Field" list=${list} placeholder="field" size="14" value=${row.field} onInput=${(event) => change(place, { field: event.currentTarget.value })} />
         <${Select} label="Condition" value=${row.condition} options=${CONDITIONS} onChange=${(condition) => change(place, { condition })} />
-        ${!["exists", "missing"].includes(row.condition) &&
+        ${!WITHOUT_VALUE.includes(row.condition) &&
         html`<input aria-label="Value" placeholder=${row.condition === "in" ? "a, b, c" : "value"} size="16" value=${row.value} onInput=${(event) => change(place, { value: event.currentTarget.value })} />`}
         <button type="button" class="icon" aria-label="Remove the condition" onClick=${() => onRows(rows.filter((_, other) => other !== place))}>✕</button>
       </div>`,

@@ -59,11 +59,40 @@ export function Hits({ answer, other, onSimilar }) {
             ? html`<span><b>${hit.distance}</b> ${hit.distance === 1 ? "bit" : "bits"}</span><span>score ${figure(hit.score)}</span>`
             : html`<span>score <b>${figure(hit.score)}</b></span>${hit.distance !== null && html`<span>${plural(hit.distance, "bit")}</span>`}`}
           ${hit.confidence != null && html`<span title="The probability that the hit answers the query">${Math.round(100 * hit.confidence)} % sure</span>`}
-          ${hit.code && html`<${BitGrid} code=${hit.code} differing=${hit.differing_bits} />`}
+          ${hit.code && html`<${BitGrid} code=${hit.code} differing=${hit.differing_bits ?? []} />`}
         </div>
       </li>`,
     )}
   </ol>`;
+}
+
+/** The hits of groups under the values that they share. */
+export function Groups({ answer, ...rest }) {
+  return answer.groups.map(
+    (group) => html`<section class="group" key=${String(group.id)}>
+      <h3>${displayValue(group.id)}</h3>
+      <${Hits} answer=${{ ...answer, hits: group.hits }} ...${rest} />
+    </section>`,
+  );
+}
+
+const bucketName = (bucket) => ("value" in bucket ? displayValue(bucket.value) : `${bucket.from ?? "…"} – ${bucket.to ?? "…"}`);
+
+/** Counts of the values of fields; choosing one adds it to the filter. */
+export function Facets({ facets, onChoose }) {
+  return facets.map((facet) => {
+    const most = Math.max(1, ...facet.buckets.map((bucket) => bucket.count));
+    const left = facet.distinct - facet.buckets.length;
+    return html`<${Panel} key=${facet.field} title=${facet.field} what=${`${plural(facet.documents, "document")} of those found ${facet.documents === 1 ? "has" : "have"} this field${left > 0 ? `; ${count(left)} more values` : ""}.`}>
+      <div class="inside terms">${facet.buckets.map(
+        (bucket) => html`<div class="term">
+          <button type="button" class="button plain small break" title="Search only where the field has this value" onClick=${() => onChoose(facet.field, bucket.value)}>${short(bucketName(bucket), 40)}</button>
+          <span class="bar"><svg viewBox="0 0 100 7" preserveAspectRatio="none" aria-hidden="true"><rect width=${(100 * bucket.count) / most} height="7" /></svg></span>
+          <span>${count(bucket.count)}</span>
+        </div>`,
+      )}</div>
+    <//>`;
+  });
 }
 
 /** A sentence on how two lists of hits differ. */
@@ -80,7 +109,7 @@ export function moves(left, right) {
 export function QueryDetails({ answer }) {
   const terms = answer.query_terms ?? [];
   const most = Math.max(1e-9, ...terms.map((term) => term.influence));
-  return html`<${Panel} title="How the query was encoded" what=${
+  return html`<${Panel} title=${answer.query_terms ? "How the query was encoded" : "The search"} what=${
     terms.length ? "Terms by influence: how much the probabilities of the bits change without the term." : null
   }>
     <div class="inside stack">

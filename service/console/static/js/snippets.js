@@ -5,8 +5,11 @@ import { Copy, Panel, Segments } from "./parts.js";
 
 const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
+/** What a body is sent to: a recommendation has examples in place of a query. */
+export const operationOf = (body) => (body.positive ? "recommend" : "search");
+
 export function asCurl(collection, body) {
-  const lines = [`curl -s ${quote(`${address}/v1/collections/${encodeURIComponent(collection)}/search`)}`];
+  const lines = [`curl -s ${quote(`${address}/v1/collections/${encodeURIComponent(collection)}/${operationOf(body)}`)}`];
   lines.push("-H 'content-type: application/json'");
   if (hasKey()) lines.push('-H "authorization: Bearer $HUMMINGBIT_KEY"');
   lines.push(`-d ${quote(JSON.stringify(body))}`);
@@ -24,8 +27,8 @@ function literal(value) {
 }
 
 export function asPython(collection, body) {
-  const { text, ...options } = body;
-  const args = [literal(collection), ...(text === undefined ? [] : [literal(text)])];
+  const { text, positive, ...options } = body;
+  const args = [literal(collection), ...[text, positive].filter((value) => value !== undefined).map(literal)];
   for (const [name, value] of Object.entries(options)) args.push(`${name}=${literal(value)}`);
   const key = hasKey() ? ', key=os.environ["HUMMINGBIT_KEY"]' : "";
   return [
@@ -33,9 +36,10 @@ export function asPython(collection, body) {
     "from hummingbit import Client",
     "",
     `with Client(${literal(address)}${key}) as client:`,
-    `    found = client.search(\n        ${args.join(",\n        ")},\n    )`,
-    '    for hit in found["hits"]:',
-    '        print(hit["distance"], hit["id"])',
+    `    found = client.${operationOf(body)}(\n        ${args.join(",\n        ")},\n    )`,
+    ...(body.group_by
+      ? ['    for group in found["groups"]:', '        print(group["id"], [hit["id"] for hit in group["hits"]])']
+      : ['    for hit in found["hits"]:', '        print(hit["distance"], hit["id"])']),
   ].join("\n");
 }
 

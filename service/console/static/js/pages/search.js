@@ -3,21 +3,24 @@ import { html, useEffect, useRef, useState } from "../lib.js";
 import { pathOf, post } from "../api.js";
 import { count, plural } from "../format.js";
 import { FilterBuilder, fieldsOf, filterOf } from "../filter.js";
-import { Hits, QueryDetails, moves } from "../hits.js";
-import { Empty, Failure, Field, NoCollection, Note, Panel, Segments, Select, Waiting, hasCodes, useLoaded } from "../parts.js";
-import { Snippets } from "../snippets.js";
+import { Facets, Groups, Hits, QueryDetails, moves } from "../hits.js";
+import { Empty, Failure, Field, NoCollection, Note, Panel, Segments, Select, Waiting, hasCodes, useId, useLoaded } from "../parts.js";
+import { Snippets, operationOf } from "../snippets.js";
 
-const KINDS = [["text", "Text"], ["id", "Document"], ["code", "Code"], ["vector", "Vector"]];
-const KINDS_WITHOUT_ENCODER = KINDS.filter(([kind]) => kind === "id" || kind === "code");
+const KINDS = [["text", "Text"], ["id", "Document"], ["examples", "Examples"], ["code", "Code"], ["vector", "Vector"]];
+const KINDS_WITHOUT_ENCODER = KINDS.filter(([kind]) => kind === "id" || kind === "examples" || kind === "code");
 const KINDS_WITHOUT_CODES = KINDS.filter(([kind]) => kind === "text");
 const RANKINGS_WITHOUT_CODES = ["bm25"];
 const RESCORERS = [["", "nothing"], ["bm25", "words (bm25)"], ["logits", "real values (logits)"]];
 const PLACEHOLDERS = {
   text: "Words, a sentence, a page",
   id: "The id of a stored document",
+  examples: "Ids of documents that the hits should be like, one a line",
   code: "Hexadecimal digits, two for each byte",
   vector: "Numbers, separated by commas",
 };
+
+const linesOf = (typed) => typed.split("\n").map((line) => line.trim()).filter(Boolean);
 
 function queryOf(kind, typed) {
   if (kind !== "vector") return { [kind]: kind === "text" ? typed : typed.trim() };
@@ -26,20 +29,29 @@ function queryOf(kind, typed) {
 
 /** The body of a search; fields with default values are left out. */
 function bodyOf(form, side) {
+  const common = {
+    limit: Number(form.limit) || 10,
+    filter: filterOf(form.rows, form.all),
+    diversity: Number(form.diversity) || undefined,
+    with_payload: true,
+    with_text: true,
+    with_code: true,
+  };
+  if (form.kind === "examples") return { positive: linesOf(form.query), negative: linesOf(form.unlike), ...common };
   const ranking = side.ranking || undefined;
   const takesRadius = ranking === "hamming";
   return {
     ...queryOf(form.kind, form.query),
-    limit: Number(form.limit) || 10,
+    ...common,
     radius: takesRadius && form.radius !== "" ? Number(form.radius) : undefined,
     ranking,
-    filter: filterOf(form.rows, form.all),
+    score_threshold: Number(form.least) ? Number(form.least) / 100 : undefined,
+    group_by: form.groupBy.trim() || undefined,
+    group_size: form.groupBy.trim() ? 3 : undefined,
+    facets: form.facet.trim() ? [{ field: form.facet.trim() }] : undefined,
     rescore: side.rescore ? { by: side.rescore } : undefined,
-    with_payload: true,
-    with_text: true,
     highlight: form.kind === "text" ? true : undefined,
     explain: true,
-    with_code: true,
     with_confidence: true,
   };
 }
@@ -52,13 +64,13 @@ const fromAddress = ({ q, id, code }) => ({ kind: id ? "id" : code ? "code" : "t
 
 const clean = (body) => JSON.parse(JSON.stringify(body));
 
-function Side({ side, rankings, collections, onChange, label }) {
-  const ranksByCodes = hasCodes(collections, side.collection);
+function Side({ side, rankings, collections, onChange, label, byExamples }) {
+  const ranksByCodes = hasCodes(collections, side.collection) && !byExamples;
   const choose = (collection) => onChange({ ...side, collection, ...(hasCodes(collections, collection) ? {} : { ranking: "", rescore: "" }) });
   return html`<div class="row" role="group" aria-label=${label}>
     <${Field} label="Collection"><${Select} value=${side.collection} onChange=${choose}
       options=${collections.map((each) => [each.name, `${each.name} · ${count(each.documents)}`])} /><//>
-    <${Field} label="Ranking"><${Select} value=${side.ranking} options=${[["", "default of the collection"], ...(ranksByCodes ? rankings : RANKINGS_WITHOUT_CODES)]} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>
+    ${!byExamples && html`<${Field} label="Ranking"><${Select} value=${side.ranking} options=${[["", "default of the collection"], ...(ranksByCodes ? rankings : RANKINGS_WITHOUT_CODES)]} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>`}
     ${ranksByCodes && html`<${Field} label="Rescore by"><${Select} value=${side.rescore} options=${RESCORERS} onChange=${(rescore) => onChange({ ...side, rescore })} /><//>`}
   </div>`;
 }
@@ -71,17 +83,24 @@ function useFields(collection) {
   return data ?? [];
 }
 
+/** An answer whose hits are those of its groups, if it has any. */
+const flat = (answer) => (answer?.groups ? { ...answer, hits: answer.groups.flatMap((group) => group.hits) } : answer);
+
 function Answer({ answer, other, title, isEmpty, onSimilar }) {
-  return html`<${Panel} title=${title} what=${`${plural(answer.hits.length, "hit")} in ${answer.took_ms.toFixed(1)} ms`}>
-    ${answer.hits.length
-      ? html`<${Hits} answer=${answer} other=${other} onSimilar=${onSimilar} />`
-      : html`<p class="nothing">No hits. ${answer.recognized_terms === 0 ? "The encoder knows none of the words." : isEmpty ? "The collection has no documents yet." : "Remove conditions, or allow a larger radius."}</p>`}
+  const { hits } = flat(answer);
+  const groups = answer.groups ? ` in ${plural(answer.groups.length, "group")}` : "";
+  const List = answer.groups ? Groups : Hits;
+  return html`<${Panel} title=${title} what=${`${plural(hits.length, "hit")}${groups} in ${answer.took_ms.toFixed(1)} ms`}>
+    ${hits.length
+      ? html`<${List} answer=${answer} other=${flat(other)} onSimilar=${onSimilar} />`
+      : html`<p class="nothing">No hits. ${answer.recognized_terms === 0 ? "The encoder knows none of the words." : isEmpty ? "The collection has no documents yet." : "Remove conditions, or allow a larger radius or a lower confidence."}</p>`}
   <//>`;
 }
 
 export default function SearchPage({ access, collections, collection, params, setParams }) {
   const [form, setForm] = useState({
     ...fromAddress(params), limit: params.limit ?? "10", radius: "", rows: [], all: true,
+    unlike: "", diversity: "", least: "", groupBy: "", facet: "",
   });
   const [left, setLeft] = useState({ collection, ranking: params.ranking ?? "", rescore: "" });
   const [right, setRight] = useState(null);
@@ -100,6 +119,7 @@ export default function SearchPage({ access, collections, collection, params, se
   const kinds = shared.length ? shared : taken[0];
   const kind = kinds.some(([name]) => name === form.kind) ? form.kind : kinds.at(-1)[0];
 
+  const fieldList = useId("fields");
   const latest = useRef(0);
   const search = async (request, from = left) => {
     if (!request.query.trim()) return;
@@ -110,7 +130,7 @@ export default function SearchPage({ access, collections, collection, params, se
     const sides = right ? [from, right] : [from];
     const bodies = sides.map((side) => clean(bodyOf(request, side)));
     try {
-      const answers = await Promise.all(sides.map((side, place) => post(`${pathOf(side.collection)}/search`, bodies[place])));
+      const answers = await Promise.all(sides.map((side, place) => post(`${pathOf(side.collection)}/${operationOf(bodies[place])}`, bodies[place])));
       if (turn !== latest.current) return;
       setResults({ sides, bodies, answers });
     } catch (problem) {
@@ -144,8 +164,16 @@ export default function SearchPage({ access, collections, collection, params, se
     event.preventDefault();
     begin({ ...form, kind });
   };
+  /** Search again only where a field has a value, which a facet counted. */
+  const narrow = (field, value) => {
+    const condition = typeof value === "string" ? JSON.stringify(value) : String(value);
+    const request = { ...form, kind, all: true, rows: [...form.rows, { field, condition: "eq", value: condition }] };
+    setForm(request);
+    search(request);
+  };
   const similar = (id) => {
-    const request = { ...form, kind: "id", query: id };
+    const examples = kind === "examples";
+    const request = examples ? { ...form, query: [...new Set([...linesOf(form.query), id])].join("\n") } : { ...form, kind: "id", query: id };
     setForm(request);
     begin(request);
     scrollTo({ top: 0 });
@@ -164,29 +192,40 @@ export default function SearchPage({ access, collections, collection, params, se
         <textarea aria-label="Query" rows="2" placeholder=${PLACEHOLDERS[kind]} value=${form.query} spellcheck=${false}
           onInput=${(event) => change({ query: event.currentTarget.value })}
           onKeyDown=${(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event)}></textarea>
+        ${kind === "examples" &&
+        html`<${Field} label="Unlike"><textarea rows="2" placeholder="Ids of documents that they should not be like, one a line" value=${form.unlike} spellcheck=${false}
+          onInput=${(event) => change({ unlike: event.currentTarget.value })}></textarea><//>`}
         <div class="row">
-          <${Side} side=${left} rankings=${access.rankings} collections=${collections} onChange=${setLeft} label="Search in" />
+          <${Side} side=${left} rankings=${access.rankings} collections=${collections} onChange=${setLeft} label="Search in" byExamples=${kind === "examples"} />
           <${Field} label="Limit"><input type="number" min="1" max="200" value=${form.limit} onInput=${(event) => change({ limit: event.currentTarget.value })} /><//>
-          ${byHamming && html`<${Field} label="Radius"><input type="number" min="0" placeholder="any" value=${form.radius} onInput=${(event) => change({ radius: event.currentTarget.value })} /><//>`}
+          ${byHamming && kind !== "examples" && html`<${Field} label="Radius"><input type="number" min="0" placeholder="any" value=${form.radius} onInput=${(event) => change({ radius: event.currentTarget.value })} /><//>`}
           <label class="check"><input type="checkbox" checked=${right !== null} onChange=${(event) => compare(event.currentTarget.checked)} /> compare with another</label>
           <button class="button primary" type="submit" disabled=${busy}>Search</button>
         </div>
-        ${right && html`<${Side} side=${right} rankings=${access.rankings} collections=${collections} onChange=${setRight} label="Compare with" />`}
+        ${right && html`<${Side} side=${right} rankings=${access.rankings} collections=${collections} onChange=${setRight} label="Compare with" byExamples=${kind === "examples"} />`}
+        <datalist id=${fieldList}>${fields.map((field) => html`<option value=${field}></option>`)}</datalist>
+        <div class="row" role="group" aria-label="More options">
+          ${kind !== "examples" &&
+          html`<${Field} label="Group by"><input list=${fieldList} size="12" placeholder="no field" value=${form.groupBy} onInput=${(event) => change({ groupBy: event.currentTarget.value })} /><//>
+            <${Field} label="Count values of"><input list=${fieldList} size="12" placeholder="no field" value=${form.facet} onInput=${(event) => change({ facet: event.currentTarget.value })} /><//>
+            <${Field} label="At least % sure"><input type="number" min="0" max="100" placeholder="any" value=${form.least} onInput=${(event) => change({ least: event.currentTarget.value })} /><//>`}
+          ${byCodes && html`<${Field} label="Diversity"><input type="number" min="0" max="1" step="0.1" placeholder="0" value=${form.diversity} onInput=${(event) => change({ diversity: event.currentTarget.value })} /><//>`}
+        </div>
         <${FilterBuilder} rows=${form.rows} all=${form.all} fields=${fields} onRows=${(rows) => change({ rows })} onAll=${(all) => change({ all })} />
       </form>
       <${Failure} error=${error} />
-      <div aria-live="polite" class="visually-hidden">${busy ? "Searching" : first ? plural(first.hits.length, "hit") : ""}</div>
+      <div aria-live="polite" class="visually-hidden">${busy ? "Searching" : first ? plural(flat(first).hits.length, "hit") : ""}</div>
       ${busy && !results && html`<${Waiting} what="Searching" />`}
-      ${results && second && html`<${Note}>${moves(first, second)}<//>`}
+      ${results && second && html`<${Note}>${moves(flat(first), flat(second))}<//>`}
       ${results &&
       html`<div class=${second ? "sides two" : "sides"}>
         <${Answer} answer=${first} other=${second} title=${name(results.sides[0])} isEmpty=${isEmpty(results.sides[0])} onSimilar=${byCodes && similar} />
         ${second
           ? html`<${Answer} answer=${second} other=${first} title=${name(results.sides[1])} isEmpty=${isEmpty(results.sides[1])} onSimilar=${byCodes && similar} />`
-          : html`<div class="stack"><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
+          : html`<div class="stack"><${Facets} facets=${first.facets ?? []} onChoose=${narrow} /><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
       </div>`}
       ${results && second &&
-      html`<div class="columns"><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
+      html`<div class="columns"><${Facets} facets=${first.facets ?? []} onChoose=${narrow} /><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
       ${!results && !error && !busy && html`<${Empty} title="No search yet">Press Enter to search, and Shift+Enter for a new line.<//>`}
     </div>`;
 }
