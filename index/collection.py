@@ -787,7 +787,7 @@ class IndexedCollection(SearchableCollection, ABC):
 def _is_ascii_text(query: Query) -> bool:
     """Tell whether a query is an ASCII text of a valid length, which needs no other check."""
     text, *others = query
-    is_ascii = text is not None and text.isascii() and others == [None, None, None]
+    is_ascii = text is not None and text.isascii() and all(other is None for other in others)
     return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
 
 

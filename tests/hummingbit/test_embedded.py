@@ -400,6 +400,14 @@ def test_a_query_is_a_text_or_a_vector(collection: Collection, query: Any) -> No
         collection.search(query)
 
 
+def test_a_text_and_a_vector_do_not_go_together_where_the_encoder_reads_texts(
+    collection: Collection,
+) -> None:
+    for vector in (np.ones(collection.n_bits), [0.5, 0.5]):
+        with pytest.raises(InputError, match="vector: cannot be encoded: .* takes texts"):
+            collection.search("cats", vector=vector)
+
+
 def test_a_search_takes_whole_numbers_of_numpy(collection: Collection) -> None:
     collection.add(TEXTS, ids=IDS)
     how: dict[str, Any] = {"limit": 2, "offset": 1, "radius": 9}

@@ -319,6 +319,12 @@ def test_binary_embeddings_of_others(service: tuple[Client, Path], n_bits: int) 
     client.delete_collection("brought")
 
 
+def test_a_vector_beside_a_text_is_refused_where_the_encoder_reads_texts(client: Client) -> None:
+    with pytest.raises(ServiceError, match="takes texts") as refused:
+        client.search("letters", "the organ", vector=[0.5] * 64)
+    assert refused.value.status == 422
+
+
 def test_hashes_of_pictures(tmp_path: Path) -> None:
     imagehash = pytest.importorskip("imagehash")
     pictures = {}
