@@ -404,7 +404,7 @@ def test_a_text_and_a_vector_do_not_go_together_where_the_encoder_reads_texts(
     collection: Collection,
 ) -> None:
     for vector in (np.ones(collection.n_bits), [0.5, 0.5]):
-        with pytest.raises(InputError, match="vector: cannot be encoded: .* takes texts"):
+        with pytest.raises(InputError, match=r"vector: cannot be encoded: .* takes texts"):
             collection.search("cats", vector=vector)
 
 
