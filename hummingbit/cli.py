@@ -195,8 +195,10 @@ COMMANDS = {
     ),
     "index": Command("collections", "build and maintain collections of documents"),
     "label": Command("labels", "label and judge documents, see what to label next, and retrain"),
-    "reindex": Command("collections", "re-encode a collection with another encoder"),
-    "alias": Command("collections", "give collections a second name, and switch it in one step"),
+    "reindex": Command("collections", "re-encode a collection with another encoder", "collections"),
+    "alias": Command(
+        "collections", "give collections a second name, and switch it in one step", "collections"
+    ),
     "snapshot": Command("collections", "back up collections to single files, and restore them"),
     "search": Command("collections", "search a collection from the command line"),
     "serve": Command("service", "serve a data folder over REST", "service"),

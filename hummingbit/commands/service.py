@@ -136,7 +136,7 @@ def configure_ready(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, ("port",))
     parser.add_argument("--url", metavar="URL", help="a service elsewhere")
     add_json(parser)
-    parser.set_defaults(run_ready=run_ready)
+    parser.set_defaults(run=run_ready)
 
 
 def run_ready(args: argparse.Namespace) -> int:
