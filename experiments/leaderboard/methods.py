@@ -56,8 +56,8 @@ _CLASS_CODES = {"content_share": (0.0, 0.25), "certainty_share": (0.125, 0.25)}
 _CIBHASH = {"temperature": (0.2, 0.3), "bottleneck": (1e-4, 1e-3)}
 
 
-def _linear(function: str, summary: str) -> Entry:
-    return Entry(summary, f"{_PACKAGE}.linear", function, grid=_TERMS)
+def _linear(function: str, summary: str, **chosen: float) -> Entry:
+    return Entry(summary, f"{_PACKAGE}.linear", function, grid=_TERMS, chosen=chosen)
 
 
 def _sentence(function: str, summary: str) -> Entry:
@@ -77,7 +77,7 @@ def _labelled(function: str, summary: str, grid: Grid | None = None, **chosen: f
 
 
 METHODS: Mapping[str, Entry] = {
-    "lsh": _linear("lsh", "random hyperplanes (Charikar 2002)"),
+    "lsh": _linear("lsh", "random hyperplanes (Charikar 2002)", max_terms=2_000),
     "pca-sign": _linear("pca_sign", "signs along principal directions"),
     "itq": _linear("itq", "the same, turned (Gong and Lazebnik 2011)"),
     "spectral": Entry(
@@ -92,7 +92,7 @@ METHODS: Mapping[str, Entry] = {
     "b-vae": _trained(
         "b_vae", "`train b-vae`", _B_VAE, word_dropout=0.0, reconstruction_weight=5.0
     ),
-    "ict": _trained("ict", "`train ict`, ours", _ICT),
+    "ict": _trained("ict", "`train ict`, ours", _ICT, learning_rate=2e-3, cloze_temperature=0.05),
     "sentence-lsh": _sentence("lsh", "random hyperplanes of sentence vectors"),
     "sentence-pca-sign": _sentence(
         "pca_sign", "signs along principal directions of sentence vectors"
