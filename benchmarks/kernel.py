@@ -9,19 +9,24 @@ from the second on, and then those after so many that the engine has prepared fe
 are checked against the oracle first.
 
 With ``--asymmetric``, searches by weighted distance take turns with FAISS's fast scans of product
-quantisation and of RaBitQ over vectors whose codes have as many bytes; the weights of the bits are
-normal numbers. FAISS's results are approximate, ours are checked against the oracle.
+quantisation and of RaBitQ over vectors whose codes have as many bytes, and with reading the codes;
+the weights of the bits are normal numbers. A page after a cursor begins where the first ten results
+of its query end, or the first thousand. FAISS's results are approximate, ours are checked against
+the oracle. At the end, each of ``--threads`` searches for single queries at the same time; these
+times are elapsed and of the processor.
 
-Run as ``python -m benchmarks.kernel``; ``--sizes 1e7`` takes ten minutes.
+Run as ``python -m benchmarks.kernel``; ``--sizes 1e7`` takes ten minutes, and without FAISS one
+(``--asymmetric 256 --sizes 1e7 --no-peers``).
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,15 +35,18 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harness.search_codes import KINDS
-from benchmarks.search import TimedSearch, check, floor, interleaved, time_search
+from benchmarks.search import TimedSearch, check, floor, interleaved, time_reading, time_search
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.brute_force import BruteForceIndex
-from hummingbit.index.engines.choice import Choice, build
-from hummingbit.index.engines.protocol import After, Rows, Weights, max_bit_weight
+from hummingbit.index.engines.choice import AnyIndex, Choice, build
+from hummingbit.index.engines.protocol import After, Neighbours, Rows, Weights, max_bit_weight
 
 QUERIES = 2000
 K = 10
+DEEP = 1000
+CODES_AT_ONCE = 10**5
+CURSOR = "after "
 BATCH = 100
 SINGLES = 20
 SHARES = (0.5, 0.1, 0.01)
@@ -46,6 +54,10 @@ SHARES = (0.5, 0.1, 0.01)
 WARM_UP = 500
 FIRST = 20
 CASES = ("uniform 64", "uniform 128", "clustered 128", "real 32", "real 64", "real 128")
+
+
+WeightedSearch = Callable[[slice], object]
+"""A search with some of the weights."""
 
 
 def main() -> None:
@@ -60,6 +72,8 @@ def main() -> None:
     parser.add_argument(
         "--asymmetric", type=int, nargs="+", metavar="BITS", help="time weighted distances instead"
     )
+    parser.add_argument("--no-peers", action="store_true", help="leave out FAISS's fast scans")
+    parser.add_argument("--threads", type=int, default=2, help="with --asymmetric (default: 2)")
     arguments = parser.parse_args()
     if kernel.native is None:
         parser.error("no compiled kernel: it is not installed, or HUMMINGBIT_KERNEL is off")
@@ -67,7 +81,7 @@ def main() -> None:
     print(f"{processor()}; kernel path: {kernel.built.paths()[0]}")
     for size in arguments.sizes:
         for n_bits in arguments.asymmetric or ():
-            compare_asymmetric(int(size), n_bits, arguments.rounds)
+            compare_asymmetric(int(size), n_bits, arguments)
         for case in () if arguments.asymmetric else arguments.cases:
             kind, n_bits = case.split()
             rng = np.random.default_rng(0)
@@ -103,50 +117,119 @@ def compare(codes: Codes, queries: Codes, rounds: int) -> None:
     compare_restricted(ours, queries, rows, rounds)
 
 
-def compare_asymmetric(n: int, n_bits: int, rounds: int) -> None:
+def compare_asymmetric(n: int, n_bits: int, arguments: argparse.Namespace) -> None:
     """Time searches by weighted distance of uniform codes, with FAISS's fast scans beside them."""
-    rng = np.random.default_rng(0)
-    codes, rows = KINDS["uniform"](rng, n, n_bits), np.arange(n)
-    n_weights = rounds * SINGLES
-    weights = to_integers(rng.normal(size=(n_weights, n_bits)))
-    ours = build(codes, rows).code_index
-    oracle = BruteForceIndex(codes, rows)
-    for some in weights[:3, None]:
-        (found,), (expected,) = ours.search_weighted(some, K), oracle.search_weighted(some, K)
-        if found.rows.tolist() != expected.rows.tolist():
+    rng, rounds = np.random.default_rng(0), arguments.rounds
+    codes = KINDS["uniform"](rng, n, n_bits)
+    weights = to_integers(rng.normal(size=(max(BATCH, rounds * SINGLES), n_bits)))
+    ours = build(codes, np.arange(n)).code_index
+    for some in weights[: 3 if n <= 10**6 else 1, None]:
+        (found,) = ours.search_weighted(some, K)
+        if found.rows.tolist() != rows_by_oracle(codes, some):
             raise SystemExit(f"{ours.name} disagrees with the oracle")
-    allowed = np.flatnonzero(rng.random(n) < 0.1)
-    allowed.setflags(write=False)
-    remaining = ours.without(rows[rng.random(n) < 0.2])
-    (first,) = ours.search_weighted(weights[:1], K)
-    after = After(int(first.distances[-1]), int(first.rows[-1]))
-    searches: dict[str, Callable[[Weights], object]] = {
-        f"ours, {ours.name}": lambda some: ours.search_weighted(some, K),
-        "10% allowed": lambda some: ours.search_weighted(some, K, allowed),
-        "20% deleted": lambda some: remaining.search_weighted(some, K),
-        "after a cursor": lambda some: ours.search_weighted(some, K, None, after),
-    }
-    searches |= fast_scans(rng, n, n_bits)
-    read = floor(codes)
-    print(f"\nasymmetric, uniform {n_bits} bits, {n:,} codes; floor {read:,.0f} µs")
+    searches = weighted_searches(rng, ours, weights)
+    if not arguments.no_peers:
+        searches |= fast_scans(rng, n, n_bits, weights)
     times: dict[str, list[float]] = defaultdict(list)
     in_batch: dict[str, list[float]] = defaultdict(list)
-    for start in range(0, n_weights, SINGLES):
+    reads: list[float] = []
+    for start in range(0, rounds * SINGLES, SINGLES):
+        reads += [time_reading(codes) for _ in range(SINGLES)]
         for name, search in searches.items():
-            for at in range(start, start + SINGLES):
-                times[name].append(timed(search, weights[at : at + 1]))
+            singles = range(start, start + SINGLES)
+            times[name] += [timed(search, slice(at, at + 1)) for at in singles]
     for _ in range(max(3, rounds // 3)):
         for name, search in searches.items():
-            in_batch[name].append(timed(search, weights[:BATCH]))
-    for name in searches:
-        single, batch = statistics.median(times[name]), statistics.median(in_batch[name])
-        print(f"  {name:17} one {single:8,.0f} µs {single / read:6.2f} × floor", end="")
-        print(f"   in {BATCH} {batch:8,.0f} µs {batch / read:6.2f} × floor")
+            # A cursor belongs to one query.
+            if not name.startswith(CURSOR):
+                in_batch[name].append(timed(search, slice(0, BATCH)))
+    read = statistics.median(reads)
+    print(f"\nasymmetric, uniform {n_bits} bits, {n:,} codes; floor {read:,.0f} µs")
+    print_times(times, in_batch, read)
+    if arguments.threads > 1:
+        every = [weights[at : at + 1] for at in range(len(weights))]
+        apart = [every[first :: arguments.threads] for first in range(arguments.threads)]
+        time_threads(apart, lambda some: ours.search_weighted(some, K))
+
+
+def rows_by_oracle(codes: Codes, some: Weights) -> list[int]:
+    """Return the nearest rows by brute force, for which all bits of some codes are unpacked."""
+    found: list[tuple[int, int]] = []
+    for start in range(0, len(codes), CODES_AT_ONCE):
+        part = codes[start : start + CODES_AT_ONCE]
+        oracle = BruteForceIndex(part, np.arange(start, start + len(part)))
+        (nearest,) = oracle.search_weighted(some, K)
+        found += zip(nearest.distances.tolist(), nearest.rows.tolist(), strict=True)
+    return [row for _, row in sorted(found)[:K]]
+
+
+def print_times(
+    times: dict[str, list[float]], in_batch: dict[str, list[float]], read: float
+) -> None:
+    """Print medians of single queries and of batches, and as multiples of `read`."""
+    for name, single_times in times.items():
+        single = statistics.median(single_times)
+        line = f"  {name:17} one {single:8,.0f} µs {single / read:6.2f} × floor"
+        if name in in_batch:
+            batch = statistics.median(in_batch[name])
+            line += f"   in {BATCH} {batch:8,.0f} µs {batch / read:6.2f} × floor"
+        print(line)
+
+
+def weighted_searches(
+    rng: np.random.Generator, ours: AnyIndex, weights: Weights
+) -> dict[str, WeightedSearch]:
+    """Return our searches: of all rows, of some rows, and of the page after a cursor."""
+    n = len(ours)
+    allowed = np.flatnonzero(rng.random(n) < 0.1)
+    allowed.setflags(write=False)
+    remaining = ours.without(np.flatnonzero(rng.random(n) < 0.2))
+
+    def search_after(k: int) -> WeightedSearch:
+        ends = [cursor_after(*ours.search_weighted(some, k)) for some in weights[:, None]]
+        return lambda some: ours.search_weighted(weights[some], K, None, ends[some.start])
+
+    return {
+        f"ours, {ours.name}": lambda some: ours.search_weighted(weights[some], K),
+        "10% allowed": lambda some: ours.search_weighted(weights[some], K, allowed),
+        "20% deleted": lambda some: remaining.search_weighted(weights[some], K),
+        f"{CURSOR}{K}": search_after(K),
+        f"{CURSOR}{DEEP}": search_after(DEEP),
+    }
+
+
+def cursor_after(found: Neighbours) -> After:
+    return After(int(found.distances[-1]), int(found.rows[-1]))
+
+
+def time_threads(queries: Sequence[Sequence[Weights]], search: Callable[[Weights], object]) -> None:
+    """Search in a thread for each list of queries at the same time, and print the medians."""
+    elapsed: list[float] = []
+    of_processor: list[float] = []
+
+    def run(own: Sequence[Weights]) -> None:
+        for some in own:
+            began = time.perf_counter(), time.thread_time()
+            search(some)
+            elapsed.append(time.perf_counter() - began[0])
+            of_processor.append(time.thread_time() - began[1])
+
+    threads = [threading.Thread(target=run, args=(own,)) for own in queries]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    cpu, clock = (1e6 * statistics.median(times) for times in (of_processor, elapsed))
+    print(
+        f"  {len(threads)} threads, one query at a time in each: {cpu:,.0f} µs of the processor,",
+        end="",
+    )
+    print(f" {clock:,.0f} µs elapsed")
 
 
 def fast_scans(
-    rng: np.random.Generator, n: int, n_bits: int
-) -> dict[str, Callable[[Weights], object]]:
+    rng: np.random.Generator, n: int, n_bits: int, weights: Weights
+) -> dict[str, WeightedSearch]:
     """Return the searches of FAISS's fast scans of `n` codes of `n_bits`."""
     peers: dict[str, faiss.Index] = {
         "PQ fast scan": faiss.IndexPQFastScan(n_bits, n_bits // 4, 4),
@@ -158,8 +241,8 @@ def fast_scans(
             size = min(100_000, n - start)
             peer.add(rng.standard_normal((size, n_bits), dtype=np.float32))
 
-    def search_of(peer: faiss.Index) -> Callable[[Weights], object]:
-        return lambda some: peer.search(some.astype(np.float32), K)
+    def search_of(peer: faiss.Index) -> WeightedSearch:
+        return lambda some: peer.search(weights[some].astype(np.float32), K)
 
     return {name: search_of(peer) for name, peer in peers.items()}
 
@@ -172,11 +255,12 @@ def to_integers(weights: npt.NDArray[np.float64]) -> Weights:
     return integers
 
 
-def timed(search: Callable[[Weights], object], some: Weights) -> float:
+def timed(search: WeightedSearch, some: slice) -> float:
     """Return the microseconds of the processor for each query."""
     began = time.process_time()
     search(some)
-    return (time.process_time() - began) * 1e6 / len(some)
+    n_queries: int = some.stop - some.start
+    return (time.process_time() - began) * 1e6 / n_queries
 
 
 def compare_restricted(ours: Choice, queries: Codes, rows: Rows, rounds: int) -> None:

@@ -6,6 +6,7 @@ import hummingbit.threads  # noqa: F401  # isort: skip
 
 import itertools
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -97,6 +98,10 @@ def milvus_uri(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The address of a Milvus server that all tests share."""
+    if uri := os.environ.get("MILVUS_URI"):
+        pytestconfig.stash.setdefault(MILVUS_OPEN, ExitStack())
+        yield uri
+        return
     reason = reason_unavailable()
     if reason is not None:
         pytest.skip(reason)
