@@ -44,7 +44,6 @@ from hummingbit.index.facets import (
     Facet,
     FacetResult,
     Facets,
-    Mask,
     RankedGroups,
     SortField,
     check_is_no_order,
@@ -113,7 +112,7 @@ from hummingbit.index.search import (
     write_cursor,
     write_sort_cursor,
 )
-from hummingbit.index.store.columns import Column, FieldColumns
+from hummingbit.index.store.columns import Column, FieldColumns, Mask
 from hummingbit.index.store.fields import damaged_runs
 from hummingbit.index.store.store import MAX_PROBLEMS, Block, Store, verify_store
 

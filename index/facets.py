@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ from hummingbit.index.filters import BOUNDS, InRange, Scalar, check_field, parse
 from hummingbit.index.passages import CodeColumn
 from hummingbit.index.rankings import RankedRows, Ranking
 from hummingbit.index.records import EncodedQueries
-from hummingbit.index.store.columns import EXACT, NO_INSTANT, Codes, Column, SortKey, sort_key
+from hummingbit.index.store.columns import NO_INSTANT, Codes, Column, Mask, SortKey, sort_key
 
 MAX_FACETS = 16
 MAX_BUCKETS = 10_000
@@ -38,15 +38,8 @@ CALENDAR: Mapping[str, tuple[str, int, int]] = {
     "year": ("Y", 1, 0),
 }
 """The unit of numpy, how many of it an interval has, and where the first one begins."""
-Mask = npt.NDArray[np.bool_]
 MAX_TABLE = 1 << 22
 """Buckets within so many are counted in a table; others are sorted."""
-COMPARE_ARRAYS: Mapping[str, Callable[[Any, Any], Mask]] = {
-    "gt": np.greater,
-    "gte": np.greater_equal,
-    "lt": np.less,
-    "lte": np.less_equal,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,30 +283,9 @@ def _count_buckets(
     return buckets[found], counts[found]
 
 
-def _is_exact(bound: Scalar) -> bool:
-    return not isinstance(bound, str) and abs(bound) <= EXACT
-
-
 def _range(condition: InRange, column: Column, rows: Rows, codes: Codes) -> dict[str, Any]:
-    bounds = condition.bounds
-    if condition.is_of_instants:
-        values, limits = column.instants, condition.instants
-        accepted = values != NO_INSTANT
-        for name, bound in limits.items():
-            accepted &= COMPARE_ARRAYS[name](values, bound)
-    elif column.has_exact_numbers and all(_is_exact(bound) for bound in bounds.values()):
-        accepted = ~np.isnan(column.numbers)
-        for name, number_bound in bounds.items():
-            accepted &= COMPARE_ARRAYS[name](column.numbers, number_bound)
-    else:
-        of_value = replace(condition, field="value")
-        matches = (
-            of_value.matches({"value": value})
-            for value in map(column.value, range(column.n_values))
-        )
-        accepted = np.fromiter(matches, dtype=np.bool_, count=column.n_values)
-    found = rows[accepted[codes]]
-    return {**bounds, "count": _n_distinct(found, column)}
+    found = rows[column.accepts(condition)[codes]]
+    return {**condition.bounds, "count": _n_distinct(found, column)}
 
 
 # The order of documents by fields.

@@ -8,13 +8,15 @@ whoever uses a column compares its generation. Rows of deleted documents may sta
 from __future__ import annotations
 
 import math
+import operator
 import sqlite3
 import threading
 from bisect import bisect_left
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,7 @@ from hummingbit.index.filters import (
     instant_of,
 )
 from hummingbit.index.schema import last_row, number_in_meta
-from hummingbit.index.store.fields import changed_rows, values_between, values_of_rows
+from hummingbit.index.store.fields import changed_rows, key_of, values_between, values_of_rows
 from hummingbit.index.store.store import Matching, Store
 
 MAX_BYTES = 256 << 20
@@ -48,8 +50,6 @@ FEW_ENTRIES = 65_536
 # What a search that others may wait for reads, and sorts, at most.
 FEW_ROWS = 500
 MANY_ENTRIES = 200_000
-# A filter is not compared with more values than this, one by one.
-MOST_COMPARED = 10_000
 MOST_COUNTED = 1_000
 
 Codes = npt.NDArray[np.int64]
@@ -57,6 +57,19 @@ SortKey = tuple[int, Any]
 """The order of values: booleans, numbers, instants, other strings."""
 
 
+Mask = npt.NDArray[np.bool_]
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+_COMPARE_ARRAYS: Mapping[str, Callable[[Any, Any], Mask]] = {
+    "gt": np.greater,
+    "gte": np.greater_equal,
+    "lt": np.less,
+    "lte": np.less_equal,
+}
 NO_INSTANT = np.iinfo(np.int64).min
 EXACT = 2**53
 """Whole numbers up to this one, and minus it, are floats of 64 bits."""
@@ -70,17 +83,18 @@ class Values:
         self._codes: dict[tuple[int, Any], int] = {}
         self._as_arrays = (np.empty(0), np.empty(0, dtype=np.int64))
 
-    def codes_of(self, keys: Iterable[tuple[int, Any]]) -> list[int]:
+    def codes_of(self, keys: Sequence[tuple[int, Any]]) -> list[int]:
         """Return the codes of values as :mod:`.fields` represents them, new ones if necessary."""
-        codes, known = self._codes, self.keys
-        found: list[int] = []
-        for key in keys:
-            code = codes.get(key)
-            if code is None:
-                code = codes[key] = len(known)
-                known.append(key)
-            found.append(code)
+        codes, known = self._codes, len(self.keys)
+        found = [codes.setdefault(key, len(codes)) for key in keys]
+        if len(codes) > known:
+            pairs = zip(keys, found, strict=True)
+            self.keys += dict.fromkeys(key for key, code in pairs if code >= known)
         return found
+
+    def code_of(self, value: Scalar) -> int | None:
+        """Return the code of a value, or None if no document has it."""
+        return self._codes.get((-1, int(value)) if isinstance(value, bool) else key_of(value))
 
     def value(self, code: int) -> Scalar:
         """Return the value of a code."""
@@ -149,6 +163,35 @@ class Column:
     def has_exact_numbers(self) -> bool:
         """Whether all of :attr:`numbers` are the values themselves."""
         return bool((np.abs(self.numbers[~np.isnan(self.numbers)]) <= EXACT).all())
+
+    def accepts(self, condition: AnyOf | InRange) -> Mask:
+        """Tell which codes stand for values that a condition on a single value accepts."""
+        accepted = np.zeros(self.n_values, dtype=np.bool_)
+        if isinstance(condition, AnyOf):
+            for code in map(self.values.code_of, condition.values):
+                if code is not None and code < self.n_values:
+                    accepted[code] = True
+            return accepted
+        bounds = condition.bounds
+        if condition.is_of_instants:
+            accepted = self.instants != NO_INSTANT
+            for name, instant in condition.instants.items():
+                accepted &= _COMPARE_ARRAYS[name](self.instants, instant)
+        elif self.has_exact_numbers and all(map(_is_exact, bounds.values())):
+            accepted = ~np.isnan(self.numbers)
+            for name, bound in bounds.items():
+                accepted &= _COMPARE_ARRAYS[name](self.numbers, bound)
+        else:
+            are_texts = isinstance(next(iter(bounds.values())), str)
+            kinds = (2,) if are_texts else (0, 1)
+            # The bytes of UTF-8 are in the order of code points, and numbers compare exactly.
+            tests = [(_COMPARE[name], key_of(bound)[1]) for name, bound in bounds.items()]
+            found = (
+                kind in kinds and all(test(value, bound) for test, bound in tests)
+                for kind, value in islice(self.values.keys, self.n_values)
+            )
+            accepted = np.fromiter(found, dtype=np.bool_, count=self.n_values)
+        return accepted
 
     @cached_property
     def is_single(self) -> bool:
@@ -296,6 +339,10 @@ class Column:
         return sort_key(self.value(code))
 
 
+def _is_exact(bound: Scalar) -> bool:
+    return not isinstance(bound, str) and abs(bound) <= EXACT
+
+
 def sort_key(value: Scalar) -> SortKey:
     """Return the key by which values are sorted."""
     if isinstance(value, bool):
@@ -363,8 +410,6 @@ class FieldColumns:
         first, *others = columns.values()
         if any(column.generation != first.generation for column in others):
             return None
-        if any(column.n_values > MOST_COMPARED for column in columns.values()):
-            return None
         return Matching(first.generation, first.last_row, _matching_rows(filter_, columns))
 
     def _size(self) -> int:
@@ -397,11 +442,9 @@ def _matching_rows(filter_: Filter, columns: Mapping[str, Column]) -> Rows:
     if isinstance(filter_, And | Or):
         join = np.intersect1d if isinstance(filter_, And) else np.union1d
         return reduce(join, (_matching_rows(part, columns) for part in filter_.parts))
-    (field,) = fields_of(filter_)
-    column = columns[field]
-    values = map(column.value, range(column.n_values))
-    matching = np.array([filter_.matches({field: value}) for value in values], dtype=np.bool_)
-    return sorted_distinct(column.rows[matching[column.codes]])
+    assert isinstance(filter_, AnyOf | InRange)  # noqa: S101 - see _compares_values
+    column = columns[filter_.field]
+    return sorted_distinct(column.rows[column.accepts(filter_)[column.codes]])
 
 
 def _read(connection: sqlite3.Connection, field: str, now: int) -> Column:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -19,10 +20,11 @@ from hummingbit.index.collection import Collection
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.schema import Description, payload_to_json
 from hummingbit.index.store import matching
+from hummingbit.index.store.columns import FieldColumns
 from hummingbit.index.store.fields import matching_between
 from hummingbit.index.store.matching import MatchingRows
 from hummingbit.index.store.store import Store
-from tests.support.oracles.filters import FILTERS, PAYLOADS
+from tests.support.oracles.filters import FILTERS, LEAVES, PAYLOADS, passes
 
 SECONDS = 120.0
 COUNT = 300
@@ -116,3 +118,53 @@ def test_filters_of_one_statement_mean_what_each_means_alone(
         for filter_ in asked
     ]
     assert [one.tolist() for one in found] == expected
+
+
+@given(st.lists(PAYLOADS, min_size=1, max_size=6), st.lists(LEAVES | FILTERS, max_size=8))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_columns_find_the_rows_that_pass_a_filter(
+    payloads: list[dict[str, Any]], given_filters: list[dict[str, Any]]
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "store.sqlite"
+        Store.create(path, Description("c", 8))
+        opened = Store(path, writable=True)
+        collection = Collection(opened)
+        documents = [
+            Document(id=str(at), code="00", payload=payload) for at, payload in enumerate(payloads)
+        ]
+        collection.upsert(documents)
+        columns = FieldColumns(opened)
+        for filter_ in given_filters:
+            expected = [at + 1 for at, one in enumerate(documents) if passes(one.payload, filter_)]
+            for _ in range(3):  # a column is read for the second filter of a field
+                found = columns.matching(parse_filter(filter_))
+                assert found is None or found.rows.tolist() == expected
+        collection.close()
+
+
+def test_many_different_values_of_a_field_are_filtered_by_its_column(tmp_path: Path) -> None:
+    Store.create(tmp_path / "store.sqlite", Description("c", 8))
+    opened = Store(tmp_path / "store.sqlite", writable=True)
+    collection = Collection(opened)
+    values: list[Any] = [f"value {n}" for n in range(12_000)]
+    values += [n / 4 for n in range(12_000)]
+    collection.upsert(
+        [Document(id=str(n), code="00", payload={"a": value}) for n, value in enumerate(values)]
+    )
+    columns = FieldColumns(opened)
+    asked: list[dict[str, Any]] = [
+        {"eq": "value 77"},
+        {"in": ["value 11999", "value 12000", 2.25, True]},
+        {"gte": "value 9", "lt": "value 91"},
+        {"gt": 100, "lte": 200.5},
+        {"lt": 2**60},
+    ]
+    assert columns.matching(parse_filter({"field": "a", **asked[0]})) is None
+    for condition in asked:
+        filter_ = {"field": "a", **condition}
+        found = columns.matching(parse_filter(filter_))
+        assert found is not None
+        expected = [n + 1 for n, value in enumerate(values) if passes({"a": value}, filter_)]
+        assert found.rows.tolist() == expected
+    collection.close()
