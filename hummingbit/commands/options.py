@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import Field, fields
+from dataclasses import Field, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hummingbit.clients.client import Client
     from hummingbit.corpus.document import Document
     from hummingbit.corpus.readers import BadLine, Layout
+    from hummingbit.corpus.survey import Survey
     from hummingbit.corpus.tables import FieldTypes
     from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
     from hummingbit.remote import RemoteFolder
@@ -215,7 +216,7 @@ def read(
 
 
 def _found_layout(args: argparse.Namespace, source: str) -> Layout:
-    """Return the layout of the options, or that of a survey if the file lacks the fields it names.
+    """Return the layout of the options, with what a survey finds of the fields that none names.
 
     The survey finds what ``quickstart`` finds.
     """
@@ -231,16 +232,36 @@ def _found_layout(args: argparse.Namespace, source: str) -> Layout:
         found = survey(path, asked)
     except ReadError:
         return asked  # reading it says what is wrong
-    if not CONTENT_FIELDS.isdisjoint(found.names):
+    layout, content = found.layout, CONTENT_FIELDS.intersection(found.names)
+    if content:
+        layout = _with_found_names(asked, found)
+    if layout == asked:
         return asked
     parts = {
-        "text": " + ".join(found.layout.text_fields),
-        "label": found.layout.label_field or "none",
-        "id": found.layout.id_field or "by line",
+        "text": " + ".join(layout.text_fields or sorted(content)),
+        "label": layout.label_field or ("label" if "label" in found.names else "none"),
+        "id": layout.id_field or ("id" if "id" in found.names else "by line"),
     }
     fields_found = ", ".join(f"{part}: {name}" for part, name in parts.items())
     print(f"{source}: found {fields_found}", file=sys.stderr)
-    return found.layout
+    return layout
+
+
+def _with_found_names(asked: Layout, found: Survey) -> Layout:
+    """Return the options of a file whose text has its usual name, with its label and its id.
+
+    A label is taken only by its name: the text is searched whatever the other fields hold.
+    """
+    from hummingbit.corpus.layout import LABEL_NAMES, rank_of  # noqa: PLC0415 - see above
+
+    label, id_ = found.layout.label_field, found.layout.id_field
+    if not {"label", "labels"}.isdisjoint(found.names) or (
+        label is not None and rank_of(label, LABEL_NAMES) is None
+    ):
+        label = asked.label_field
+    if "id" in found.names:
+        id_ = asked.id_field
+    return replace(asked, label_field=label, id_field=id_)
 
 
 def layout_of(args: argparse.Namespace) -> Layout:
