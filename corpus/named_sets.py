@@ -125,6 +125,7 @@ QUESTION_SPLITS: Mapping[str, tuple[str, ...]] = {
     "queries-development": ("development",),
     "queries-test": ("test",),
     "queries-simple": ("simple",),
+    "queries-reworded": ("reworded",),
 }
 """The splits of the questions about the docstring corpus, and the parts that make up each."""
 
@@ -243,13 +244,14 @@ def read_questions(split: str) -> tuple[list[Document], Qrels]:
     """Return everyday questions about the docstring corpus, and the judgements of their answers.
 
     The questions are in ``docstring_questions.jsonl`` beside this module: 120, half of them for
-    development and half for the test, and 40 simple ones, such as "matrix inverse". The answers are
-    names of functions and classes that a fair person would accept, all of grade 1. Those of the 120
-    were chosen by reading the corpus, not by looking at what a system finds; for the simple ones,
-    some results had been seen. Some may name packages that are not installed.
+    development and half for the test, 40 simple ones, such as "matrix inverse", and 30 in words that
+    no answer has, such as "biggest whole number that goes evenly into both". The answers are names
+    of functions and classes that a fair person would accept, all of grade 1. They were chosen by
+    reading the corpus, not by looking at what a system finds; for the simple ones alone, some
+    results had been seen. Some may name packages that are not installed.
 
     `split` is `queries` for the 120 questions, `queries-development` or `queries-test` for one half
-    of them, or `queries-simple`.
+    of them, `queries-simple` or `queries-reworded`.
 
     Raises:
         ReadError: if there is no such split.
@@ -353,7 +355,7 @@ def load_dataset(name: str, split: str, data_root: Path | None = None) -> Iterat
 
     - `docstrings`: the docstrings of installed packages (:mod:`hummingbit.corpus.docstrings`),
       which need no folder. `documents` is all of them; `queries`, `queries-development`,
-      `queries-test` and `queries-simple` are everyday questions
+      `queries-test`, `queries-simple` and `queries-reworded` are everyday questions
       (:func:`hummingbit.corpus.named_sets.read_questions`).
     - `snippets`: Google web snippets in 8 classes (Phan et al. 2008), the official split.
     - `20news-bydate`: 20 Newsgroups, split by date, without headers: everything up to the first

@@ -11,6 +11,7 @@ import pytest
 
 from hummingbit.corpus.named_sets import DATASETS, load_dataset, load_qrels, read_questions
 from hummingbit.corpus.readers import ReadError, read_documents
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
 
 POST = "From: someone\nSubject: a thing\n\nThe body.\n\nIts end."
 
@@ -329,7 +330,26 @@ def test_every_question_has_an_answer_where_all_four_packages_are_installed() ->
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     names = {one.id for one in load_dataset("docstrings", "documents")}
-    everyday, simple = (load_qrels("docstrings", split) for split in ("queries", "queries-simple"))
-    qrels = {**(everyday or {}), **(simple or {})}
-    assert len(qrels) == 160
+    splits = ("queries", "queries-simple", "queries-reworded")
+    qrels = {
+        query: answers
+        for split in splits
+        for query, answers in (load_qrels("docstrings", split) or {}).items()
+    }
+    assert len(qrels) == 190
     assert not [query for query, answers in qrels.items() if not names & set(answers)]
+
+
+def test_reworded_questions_share_only_function_words_with_their_answers() -> None:
+    for package in ("numpy", "scipy", "sklearn", "torch"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    terms = ANALYZERS[DEFAULT_ANALYZER].terms
+    texts = {one.id: one.text or "" for one in load_dataset("docstrings", "documents")}
+    qrels = load_qrels("docstrings", "queries-reworded") or {}
+    queries = list(load_dataset("docstrings", "queries-reworded"))
+    frequencies = Counter(term for text in texts.values() for term in set(terms(text)))
+    for query in queries:
+        rare = {term for term in terms(query.text or "") if frequencies[term] < len(texts) / 100}
+        answers = [set(terms(texts[name])) for name in qrels[query.id] if name in texts]
+        assert not rare & set().union(*answers)
