@@ -244,10 +244,10 @@ def read_questions(split: str) -> tuple[list[Document], Qrels]:
     """Return everyday questions about the docstring corpus, and the judgements of their answers.
 
     The questions are in ``docstring_questions.jsonl`` beside this module: 120, half of them for
-    development and half for the test, 40 simple ones, such as "matrix inverse", and 30 in words that
-    no answer has, such as "biggest whole number that goes evenly into both". The answers are names
-    of functions and classes that a fair person would accept, all of grade 1. They were chosen by
-    reading the corpus, not by looking at what a system finds; for the simple ones alone, some
+    development and half for the test, 40 simple ones, such as "matrix inverse", and 30 in words
+    that no answer has, such as "biggest whole number that goes evenly into both". The answers are
+    names of functions and classes that a fair person would accept, all of grade 1. They were chosen
+    by reading the corpus, not by looking at what a system finds; for the simple ones alone, some
     results had been seen. Some may name packages that are not installed.
 
     `split` is `queries` for the 120 questions, `queries-development` or `queries-test` for one half
