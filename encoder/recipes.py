@@ -513,7 +513,7 @@ class ModelRecipe(LabelledRecipe):
     hybrid_weight: float = setting(
         0.0,
         "weight of the codes beside words in the hybrid ranking; 0: fitted on queries that are made"
-        " of documents",
+        " of documents, or .85 with the head reconstruction",
         within=f"[0, {MAX_HYBRID_WEIGHT}]",
     )
 

@@ -70,6 +70,8 @@ from hummingbit.index.rankings import (
     ASYMMETRIC,
     BY_WORDS,
     DEFAULT_WEIGHT,
+    FEEDBACK,
+    FEEDBACK_OF_MODELS,
     HAMMING,
     N_FEEDBACK,
     HammingRanking,
@@ -401,6 +403,7 @@ class SearchableCollection(CollectionBase, ABC):
             # Learning from its best documents helps a query by words that its code does not know.
             # A language model knows them, and the best document then loses its rank to others.
             n_feedback=N_FEEDBACK if self._reads_terms else 0,
+            feedback_weight=FEEDBACK if self._reads_terms else FEEDBACK_OF_MODELS,
             code_column=self.description.code_column,
         )
         return self._run_search(search)

@@ -675,7 +675,7 @@ def cosines(query: Vectors, documents: Vectors) -> Vectors:
 
 DEFAULT_WEIGHT = 0.5
 BEST_BY_WORDS = 4.0
-FEEDBACK = 2.0
+FEEDBACK, FEEDBACK_OF_MODELS = 2.0, 0.25
 GUARDED = 10
 N_STATISTICS = 6  # of a query's scores, before its weights and those of its terms
 
@@ -702,9 +702,10 @@ class HybridRanking(NamedRanking):
     best documents of the hybrid ranking with w itself from all documents
     (:meth:`hummingbit.index.moments.CodeMoments.discriminant`). Then the weights of the bits are
 
-        w / |w| + FEEDBACK · c / |c|,
+        w / |w| + f · c / |c|,
 
-    so documents that resemble those found by both words and codes rank higher. This is relevance
+    where f is :data:`FEEDBACK`, or :data:`FEEDBACK_OF_MODELS` if a language model reads the query.
+    So documents that resemble those found by both words and codes rank higher. This is relevance
     feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971),
     who uses the difference of the means instead of the discriminant; Manning, Raghavan and Schütze,
     "Introduction to Information Retrieval" (2008), equation 9.3 and section 9.1.6.
@@ -727,6 +728,7 @@ class HybridRanking(NamedRanking):
         weight: float = DEFAULT_WEIGHT,
         *,
         n_feedback: int = N_FEEDBACK,
+        feedback_weight: float = FEEDBACK,
         guarded: bool = True,
         statistics: Sequence[float] | None = None,
     ) -> None:
@@ -734,8 +736,8 @@ class HybridRanking(NamedRanking):
 
         `weight` is that of the scores by codes, and a query learns from `n_feedback` documents,
         both within the bounds of :mod:`hummingbit.index.rankings`, unless the moments have no
-        products. Unless it is `guarded`, no score is raised. The `statistics` of an earlier
-        ranking's result reproduce the scores of its query.
+        products; `feedback_weight` is that of what it learns. Unless it is `guarded`, no score is
+        raised. The `statistics` of an earlier ranking's result reproduce the scores of its query.
         """
         self._codes = AsymmetricRanking(generation)
         self._generation = generation
@@ -744,6 +746,7 @@ class HybridRanking(NamedRanking):
         self._lexical = lexical
         self._weight = weight
         self._n_feedback = 0 if moments.products is None else n_feedback
+        self._feedback_weight = feedback_weight
         self._guarded = guarded
         self._statistics = statistics
         self._kept = _OfOneQuery(self._compute_scorers)
@@ -764,6 +767,7 @@ class HybridRanking(NamedRanking):
             lexical,
             weight or DEFAULT_WEIGHT,
             n_feedback=n_feedback,
+            feedback_weight=search.feedback_weight,
             statistics=search.statistics,
         )
 
@@ -841,7 +845,7 @@ class HybridRanking(NamedRanking):
         """Return `scorer` with a query that has learned from the documents of `rows`."""
         learned = self._moments.discriminant(self._generation.codes_of(rows))
         weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
-        weights += FEEDBACK * _of_length_1(learned)
+        weights += self._feedback_weight * _of_length_1(learned)
         query = replace(scorer.query, weights=weights[None].astype(np.float32))
         return replace(scorer, query=query, by_codes=self._standard_score(query))
 

@@ -61,6 +61,7 @@ from hummingbit.index.rankings import (
     BY_CODES,
     BY_WORDS,
     CODES,
+    FEEDBACK,
     HAMMING,
     HYBRID,
     MAX_FEEDBACK,
@@ -155,7 +156,8 @@ class Hybrid:
     feedback: int | None = option(
         None,
         "The number of best documents that the query's real values learn from before the hits are"
-        f" ranked. 0 turns feedback off; the default is {N_FEEDBACK}.",
+        f" ranked. 0 turns feedback off; the default is {N_FEEDBACK}, and 0 with a language"
+        " model.",
         at_least=0,
         at_most=MAX_FEEDBACK,
     )
@@ -1107,12 +1109,14 @@ class Search:
         *,
         hybrid_weight: float | None = None,
         n_feedback: int = N_FEEDBACK,
+        feedback_weight: float = FEEDBACK,
         code_column: CodeColumn | None = None,
     ) -> None:
         """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
 
         `default` is the ranking, `hybrid_weight` the weight of codes, and
-        `n_feedback` how many documents a hybrid query learns from, of options without them.
+        `n_feedback` how many documents a hybrid query learns from, of options without them;
+        `feedback_weight` is that of what it learns.
         `code_column` says whether the documents have passages.
 
         Raises:
@@ -1125,6 +1129,7 @@ class Search:
         self.default = default
         self.hybrid_weight = hybrid_weight
         self.n_feedback = n_feedback
+        self.feedback_weight = feedback_weight
         self.code_column = code_column or CodeColumn(queries.codes.shape[1])
         if (default != HAMMING or queries.has_words) and not options.ranking:
             default = choose_ranking(default, queries, options)

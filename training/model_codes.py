@@ -44,6 +44,7 @@ from hummingbit.encoder.reconstruction import Reconstruction, descend, factors_o
 from hummingbit.encoder.text_features import Floats, split_sentences, summary_of
 from hummingbit.encoder.text_model import ModelError, TextModel
 from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.evaluation.fusion import OF_RECONSTRUCTIONS
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, count_in_stage
@@ -110,9 +111,10 @@ def train_model(
     begin_stage(f"fitting {recipe.n_bits} bits")
     encoder = _fit_encoder(model, replace(data, inputs=vectors), texts, parts, recipe)
     encoder, about_precision, precision_note = _with_precision(encoder, texts, vectors, recipe)
+    weight = recipe.hybrid_weight or (OF_RECONSTRUCTIONS if encoder.reconstruction else None)
     trained = write_encoder(
         out,
-        replace(encoder, hybrid_weight=recipe.hybrid_weight or None),
+        replace(encoder, hybrid_weight=weight),
         data,
         parts,
         settings={**asdict(recipe), "model": _where(folder)},

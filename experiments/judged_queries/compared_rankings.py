@@ -19,7 +19,7 @@ from hummingbit.encoder.text_features import Floats, split_sentences
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.lexical import ANALYZERS, LexicalIndex
 from hummingbit.index.moments import CodeMoments
-from hummingbit.index.rankings import N_FEEDBACK, HybridRanking
+from hummingbit.index.rankings import FEEDBACK, N_FEEDBACK, HybridRanking
 from hummingbit.index.records import EncodedQueries
 from hummingbit.training.linear_codes import itq_rotation
 
@@ -74,12 +74,20 @@ class CodedCorpus:
         weight: float,
         *,
         n_feedback: int = N_FEEDBACK,
+        feedback_weight: float = FEEDBACK,
     ) -> Scores:
         """Return the scores of :mod:`hummingbit.index.rankings`."""
         rows = np.arange(len(self.codes))
         generation = IndexSnapshot.build(0, self.codes, rows)
         moments = CodeMoments.of_codes(self.codes)
-        ranking = HybridRanking(generation, moments, words, weight, n_feedback=n_feedback)
+        ranking = HybridRanking(
+            generation,
+            moments,
+            words,
+            weight,
+            n_feedback=n_feedback,
+            feedback_weight=feedback_weight,
+        )
         n = len(queries)
         packed = np.packbits(self.weights > 0, axis=1)
         weighted = np.ones(n, dtype=np.bool_)

@@ -6,24 +6,28 @@ those of iterative quantization (ITQ), learned for each number of bits, those of
 :func:`hummingbit.training.model_codes.fit_reconstruction`, and the signs of the vectors. Each seed
 learns a head; all seeds learn from the same made queries. Codes are ranked by the query's real
 values (``asymmetric``), and by these and words (``hybrid``, with stems). Hybrids have the weight of
-codes that is best, by mean nDCG@10, on the other corpora, the one that
-:mod:`hummingbit.evaluation.fusion` fits to the documents alone, and the one that is best on the
-judged queries themselves. Beside them are BM25 with stems, the model's cosine, and the two on one
-scale, summed with the weight of the others.
+codes that is best, by mean nDCG@10, on the other corpora, and the one that is best on the judged
+queries themselves, which is a bound. Those of reconstructions also have their default weight,
+where queries learn from no documents, and where they learn from their best ones. Beside them are
+BM25 with stems, the model's cosine, and the two on one scale.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from experiments.code_version import version_of
 from experiments.judged_queries.compared_rankings import (
     STEMS,
     CodedCorpus,
@@ -33,7 +37,7 @@ from experiments.judged_queries.compared_rankings import (
 )
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
 from experiments.parts import add_bits, add_run_options
-from experiments.result_tables import Record, print_table, save_records
+from experiments.result_tables import Record, format_mean, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.codes import pack_bits
 from hummingbit.encoder.encoder import Encoder, Layer
@@ -41,10 +45,16 @@ from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.text_model import TextModel
 from hummingbit.evaluation.evaluate import evaluate_by_score
-from hummingbit.evaluation.fusion import WEIGHTS, KnownItems, fitted_weight, known_items, made_curve
-from hummingbit.evaluation.result import Evaluation
+from hummingbit.evaluation.fusion import (
+    OF_RECONSTRUCTIONS,
+    KnownItems,
+    fitted_weight,
+    known_items,
+    made_curve,
+)
+from hummingbit.foundation.files import replace_file
 from hummingbit.index.lexical import LexicalIndex
-from hummingbit.index.rankings import BEST_BY_WORDS
+from hummingbit.index.rankings import BEST_BY_WORDS, FEEDBACK_OF_MODELS
 from hummingbit.training.linear_codes import MadeQueries, fit_itq
 from hummingbit.training.model_codes import (
     fit_head,
@@ -55,12 +65,18 @@ from hummingbit.training.model_codes import (
 from hummingbit.training.model_folders import ModelFolder, read_model
 
 SUMMARY = "judged queries: codes of a language model, its cosines, and words"
-METRICS = ("Success@10", "MRR", "nDCG@10")
+METRICS = ("Success@10", "MRR@100", "nDCG@10")
 HEADS = ("codes", "ITQ", "reconstruction")
-CHOSEN, OTHERS, BEST = "fitted weight", "weight of the others", "best weight"
+FITTED, DEFAULT = "fitted weight", f"weight {OF_RECONSTRUCTIONS:g}"
+OTHERS, BEST = "weight of the others", "best weight"
+WEIGHTS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+"""The weights of codes that are tried."""
+N_LEARNED = 3
+"""Of the documents that a query learns from, where it does."""
 _WITH_WEIGHT = " with weight "
 
-Evaluations = dict[str, dict[str, list[Evaluation]]]
+Figures = dict[str, float]
+Evaluations = dict[str, dict[str, list[Figures]]]
 """By corpus and ranking, one for each seed; one alone where no seed changes the ranking."""
 
 
@@ -72,10 +88,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--corpora",
         nargs="+",
-        default=list(JUDGED),
+        default=[name for name in JUDGED if name != "docstrings"],
         choices=JUDGED,
         metavar="NAME",
-        help=f"of {', '.join(JUDGED)} (default: all)",
+        help=f"of {', '.join(JUDGED)} (default: all but docstrings)",
     )
     parser.add_argument(
         "--max-tokens",
@@ -86,13 +102,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--heads",
         nargs="+",
-        default=list(HEADS),
+        default=["ITQ", "reconstruction"],
         choices=HEADS,
         metavar="HEAD",
-        help=f"of {', '.join(HEADS)} (default: all)",
+        help=f"of {', '.join(HEADS)} (default: all but codes, for which the model reads 16,000"
+        " queries a corpus)",
     )
-    add_bits(parser, [64, 128, 256])
-    add_run_options(parser, "results/model-codes", seeds=1)
+    parser.add_argument(
+        "--fit-weights",
+        action="store_true",
+        help="also fit the weight of codes to queries made of documents, which the model reads",
+    )
+    add_bits(parser, [64, 128, 256, 384])
+    add_run_options(parser, "results/model-codes")
     parser.set_defaults(run=run)
 
 
@@ -102,11 +124,11 @@ def run(args: argparse.Namespace) -> int:
     args.work_dir.mkdir(parents=True, exist_ok=True)
     evaluations: Evaluations = {}
     for name in args.corpora:
-        corpus = read_corpus(name, "queries", args.data_root)
+        read = _Read(read_corpus(name, "queries", args.data_root), folder, args)
         of_corpus = evaluations.setdefault(name, {})
-        for ranking, scores in rank(corpus, folder, args):
-            evaluation = evaluate_by_score([scores], corpus.relevance, METRICS)
-            of_corpus.setdefault(ranking, []).append(evaluation)
+        for part in read.parts():
+            for ranking, figures in read.measured(*part).items():
+                of_corpus.setdefault(ranking, []).append(figures)
         save_records(args, list(_records(evaluations)))
     _choose_weights(evaluations)
     for metric in METRICS:
@@ -115,43 +137,114 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def rank(
-    corpus: Corpus, folder: ModelFolder, args: argparse.Namespace
-) -> Iterator[tuple[str, Scores]]:
-    """Yield the name of each ranking and its scores, for every seed that changes them."""
-    model, texts = folder.features, corpus.documents
-    saved = args.work_dir / f"{corpus.name}-{model.max_tokens}.vectors"
-    vectors, _ = read_documents(folder, texts, corpus.data.sha256, saved)
-    queries, _ = model.transform_queries(corpus.queries)
-    words = build_index(texts, STEMS)
-    by_words = bm25_scores(corpus.queries, words, hybrid=True)
-    cosines = np.asarray(queries.astype(np.float64) @ vectors.T)
-    yield "bm25, stems", bm25_scores(corpus.queries, words)
-    yield "cosine", cosines
-    for weight in WEIGHTS:
-        summed = _shares_of_best(by_words) + weight * _standardized(cosines)
-        yield f"cosine and words{_WITH_WEIGHT}{weight:g}", summed
-    signs = CodedCorpus(pack_bits(vectors > 0), queries)
-    yield from _rank_codes(f"signs, {model.dimension} bits", signs, corpus, words)
-    made = make_queries(model, texts, seed=0) if "codes" in args.heads else None
-    asked = _read_known_items(model, texts, vectors)
-    for seed in range(args.seeds):
-        for name in args.heads:
-            # Shorter codes are the first bits of longer ones, but for those of ITQ.
-            longest = None if name == "ITQ" else _fit(name, vectors, max(args.bits), seed, made)
-            for n_bits in args.bits:
-                head = longest or _fit(name, vectors, n_bits, seed, made)
-                codes = pack_bits(head.encode(vectors)[:, :n_bits])
-                coded = CodedCorpus(codes, head.weights(queries)[:, :n_bits])
-                label = f"{name}, {n_bits} bits"
-                yield from _rank_codes(label, coded, corpus, words)
-                if asked is None:
-                    continue
-                curve = made_curve(asked.of(head, n_bits))
-                chosen = fitted_weight(curve, of_model=True)
-                print(f"{corpus.name}, {label}: the fitted weight is {chosen:g}", flush=True)
-                by_words, by_codes = _parts_of_hybrid(coded, corpus, words)
-                yield f"{label} and words, {CHOSEN}", np.round(by_words + chosen * by_codes, 9)
+_Part = tuple[str, tuple[int, ...], int]
+"""A head, the numbers of bits and the seed; without a head, the rankings that no seed changes."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """A corpus as the model reads it, and the rankings of its queries."""
+
+    corpus: Corpus
+    folder: ModelFolder
+    args: argparse.Namespace
+
+    @cached_property
+    def vectors(self) -> Floats:
+        name = f"{self.corpus.name}-{self.folder.features.max_tokens}.vectors"
+        digest = self.corpus.data.sha256
+        texts = self.corpus.documents
+        return read_documents(self.folder, texts, digest, self.args.work_dir / name)[0]
+
+    @cached_property
+    def queries(self) -> Floats:
+        return self.folder.features.transform_queries(self.corpus.queries)[0]
+
+    @cached_property
+    def words(self) -> LexicalIndex:
+        return build_index(self.corpus.documents, STEMS, forms=True)
+
+    @cached_property
+    def by_words(self) -> Scores:
+        return _shares_of_best(bm25_scores(self.corpus.queries, self.words, hybrid=True))
+
+    @cached_property
+    def made(self) -> MadeQueries:
+        return make_queries(self.folder.features, self.corpus.documents, seed=0)
+
+    @cached_property
+    def asked(self) -> _Asked | None:
+        return _read_known_items(self.folder.features, self.corpus.documents, self.vectors)
+
+    def parts(self) -> Iterator[_Part]:
+        """Yield the parts whose results are kept, so that an interrupted run goes on."""
+        yield "", (), 0
+        for seed in range(self.args.seeds):
+            for head in self.args.heads:
+                # Shorter codes are the first bits of longer ones, but for those of ITQ.
+                if head == "ITQ":
+                    yield from ((head, (n_bits,), seed) for n_bits in self.args.bits)
+                else:
+                    yield head, tuple(self.args.bits), seed
+
+    def measured(self, head: str, widths: tuple[int, ...], seed: int) -> dict[str, Figures]:
+        """Return the figures of the rankings of a part; the folder of results keeps them."""
+        about = [
+            *(self.folder.sha256, self.folder.features.max_tokens, self.corpus.data.sha256),
+            *(head, widths, seed, self.args.fit_weights, version_of(__name__)),
+        ]
+        digest = sha256(json.dumps(about).encode()).hexdigest()
+        path = self.args.work_dir / f"{self.corpus.name}-{digest[:16]}.json"
+        if path.exists():
+            return dict(json.loads(path.read_text()))
+        rankings = self._rank(head, widths, seed) if head else self._rank_without_head()
+        measured = {
+            name: evaluate_by_score([scores], self.corpus.relevance, METRICS).expected
+            for name, scores in rankings
+        }
+        replace_file(path, json.dumps(measured))
+        return measured
+
+    def _rank_without_head(self) -> Iterator[tuple[str, Scores]]:
+        stems = build_index(self.corpus.documents, STEMS)
+        yield "bm25, stems", bm25_scores(self.corpus.queries, stems)
+        cosines = np.asarray(self.queries.astype(np.float64) @ self.vectors.T)
+        yield from self._alone_and_with_words("cosine", cosines)
+        signs = CodedCorpus(pack_bits(self.vectors > 0), self.queries)
+        label = f"signs, {self.folder.features.dimension} bits"
+        yield from self._alone_and_with_words(label, signs.asymmetric())
+
+    def _rank(self, name: str, widths: tuple[int, ...], seed: int) -> Iterator[tuple[str, Scores]]:
+        made = self.made if name == "codes" else None
+        head = _fit(name, self.vectors, max(widths), seed, made)
+        bits, weights = head.encode(self.vectors), head.weights(self.queries)
+        for n_bits in widths:
+            label = f"{name}, {n_bits} bits"
+            coded = CodedCorpus(pack_bits(bits[:, :n_bits]), weights[:, :n_bits])
+            scores = coded.asymmetric()
+            yield from self._alone_and_with_words(label, scores)
+            if self.args.fit_weights and self.asked is not None:
+                chosen = fitted_weight(made_curve(self.asked.of(head, n_bits)), of_model=True)
+                print(f"{self.corpus.name}, {label}: the fitted weight is {chosen:g}", flush=True)
+                yield f"{label} and words, {FITTED}", self._hybrid(scores, chosen)
+            if name == "reconstruction":
+                yield f"{label} and words, {DEFAULT}", self._hybrid(scores, OF_RECONSTRUCTIONS)
+                learned = coded.hybrid(
+                    *(self.corpus.queries, self.words, OF_RECONSTRUCTIONS),
+                    n_feedback=N_LEARNED,
+                    feedback_weight=FEEDBACK_OF_MODELS,
+                )
+                yield f"{label} and words, {DEFAULT}, {N_LEARNED} best", learned
+
+    def _alone_and_with_words(self, name: str, scores: Scores) -> Iterator[tuple[str, Scores]]:
+        yield name, scores
+        for weight in WEIGHTS:
+            yield f"{name} and words{_WITH_WEIGHT}{weight:g}", self._hybrid(scores, weight)
+
+    def _hybrid(self, by_codes: Scores, weight: float) -> Scores:
+        """Return the scores of the ranking ``hybrid`` without feedback and guard."""
+        # Rounded, so that equal scores are equal again.
+        return np.round(self.by_words + weight * _standardized(by_codes), 9)
 
 
 class _Head(Protocol):
@@ -232,25 +325,6 @@ def _read_known_items(model: TextModel, texts: Sequence[str], vectors: Floats) -
     return _Asked(items, of_documents, items.queries.weights)
 
 
-def _rank_codes(
-    name: str, coded: CodedCorpus, corpus: Corpus, words: LexicalIndex
-) -> Iterator[tuple[str, Scores]]:
-    yield name, coded.asymmetric()
-    by_words, by_codes = _parts_of_hybrid(coded, corpus, words)
-    for weight in WEIGHTS:
-        # Rounded, so that equal scores are equal again.
-        summed = np.round(by_words + weight * by_codes, 9)
-        yield f"{name} and words{_WITH_WEIGHT}{weight:g}", summed
-
-
-def _parts_of_hybrid(
-    coded: CodedCorpus, corpus: Corpus, words: LexicalIndex
-) -> tuple[Scores, Scores]:
-    """Return the scores of words and of codes; their weighted sum is the hybrid ranking."""
-    once, twice = (coded.hybrid(corpus.queries, words, weight, n_feedback=0) for weight in (1, 2))
-    return once - (twice - once), twice - once
-
-
 def _shares_of_best(scores: Scores) -> Scores:
     return np.asarray(BEST_BY_WORDS * scores / np.maximum(scores.max(axis=1, keepdims=True), 1))
 
@@ -285,8 +359,8 @@ def _choose_weights(evaluations: Evaluations) -> None:
             rankings[f"{name}, {BEST}"] = max(by_weight, key=lambda some: _mean(some, "nDCG@10"))
 
 
-def _mean(seeds: Sequence[Evaluation], metric: str) -> float:
-    return mean(evaluation.expected[metric] for evaluation in seeds)
+def _mean(seeds: Sequence[Figures], metric: str) -> float:
+    return mean(figures[metric] for figures in seeds)
 
 
 def _print_metric(evaluations: Evaluations, metric: str) -> None:
@@ -294,17 +368,12 @@ def _print_metric(evaluations: Evaluations, metric: str) -> None:
     rows = []
     for ranking in next(iter(evaluations.values())):
         of_corpora = [
-            [evaluation.expected[metric] for evaluation in rankings.get(ranking, ())]
+            [figures[metric] for figures in rankings.get(ranking, ())]
             for rankings in evaluations.values()
         ]
-        cells = [
-            f"{mean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
-            if values
-            else ""
-            for values in of_corpora
-        ]
-        means = [mean(values) for values in of_corpora if values]
-        rows.append([ranking, *cells, f"{mean(means):.3f}"])
+        cells = [format_mean(values) if values else "" for values in of_corpora]
+        means = [mean(values) for values in zip(*filter(None, of_corpora), strict=True)]
+        rows.append([ranking, *cells, format_mean(means)])
     print(f"\n{metric}\n")
     print_table(("ranking", *evaluations, "mean"), rows)
 
@@ -312,5 +381,5 @@ def _print_metric(evaluations: Evaluations, metric: str) -> None:
 def _records(evaluations: Evaluations) -> Iterator[Record]:
     for corpus, rankings in evaluations.items():
         for ranking, seeds in rankings.items():
-            for seed, evaluation in enumerate(seeds):
-                yield {"corpus": corpus, "ranking": ranking, "seed": seed, **evaluation.expected}
+            for seed, figures in enumerate(seeds):
+                yield {"corpus": corpus, "ranking": ranking, "seed": seed, **figures}

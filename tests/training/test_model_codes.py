@@ -11,6 +11,7 @@ import pytest
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import ModelRecipe, RecipeError
 from hummingbit.encoder.text_model import ModelError, TextModel
+from hummingbit.evaluation.fusion import OF_RECONSTRUCTIONS
 from hummingbit.training.data import TrainingData, TrainingDataError, tags_of
 from hummingbit.training.linear_codes import MadeQueries
 from hummingbit.training.model_codes import MOST_LOST, WIDTHS, fit_head, train_model
@@ -132,7 +133,9 @@ def test_bits_are_chosen_for_each_text_alone(folder: Path, tmp_path: Path) -> No
     recipe = ModelRecipe(model=str(folder), n_bits=32, head="reconstruction")
     trained = train_model(data, recipe, tmp_path / "out")
     encoder = load_encoder(tmp_path / "out")
-    assert encoder.hybrid_weight is not None
+    assert encoder.hybrid_weight == OF_RECONSTRUCTIONS
+    given = train_model(data, replace(recipe, hybrid_weight=1.5), tmp_path / "given")
+    assert given.encoder.hybrid_weight == 1.5
     texts = [*map(str, data.inputs)]
     codes = encoder.encode(texts)
     assert isinstance(encoder.features, TextModel)

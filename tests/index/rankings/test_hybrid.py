@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import unpack_codes
+from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection
 from hummingbit.index.engines.segments import IndexSnapshot
@@ -23,10 +24,17 @@ from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking, quantize_weights
 from hummingbit.index.records import EncodedQueries, Query
-from hummingbit.index.search import Position, SearchOptions, cursor_identity, write_cursor
+from hummingbit.index.search import (
+    Hybrid,
+    Position,
+    SearchOptions,
+    cursor_identity,
+    write_cursor,
+)
 from tests.support.codes import clustered_codes
-from tests.support.collections import text_collection, text_documents
+from tests.support.collections import encoded_collection, text_collection, text_documents
 from tests.support.encoders import random_texts
+from tests.support.models import tiny_model
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
 ANALYZER = ANALYZERS[DEFAULT_ANALYZER]
@@ -49,6 +57,7 @@ def brute_force(
     weight: float,
     *,
     n_feedback: int = 5,
+    feedback_weight: float = 2.0,
 ) -> np.ndarray:
     """Score every document, in floating-point numbers all along."""
     oracle = BruteForceBm25(list(enumerate(texts)), ANALYZER)
@@ -65,7 +74,7 @@ def brute_force(
     difference = (signs[nearest] - signs.mean(axis=0)).sum(axis=0)
     # In whole units of 2**-20, as the ranking computes them; see test_moments.py for the formula.
     discriminant = np.rint(np.linalg.inv(shrunk) * 2**20) @ np.rint(difference * 2**20)
-    learned = normalized(asked) + 2 * normalized(discriminant)
+    learned = normalized(asked) + feedback_weight * normalized(discriminant)
     weights = quantize_weights(learned.astype(np.float32)[None])[0][0]
     after = shares_of_best(words) + weight * standardized(signs @ weights)
     return guarded(after, queries.texts[place] or "", texts)
@@ -112,10 +121,17 @@ def assert_in_order(scores: np.ndarray, rows: np.ndarray, expected: np.ndarray, 
     n_documents=st.integers(1, 60),
     weight=st.sampled_from([0.001, 0.3, 1.0, 50.0]),
     n_feedback=st.sampled_from([0, 1, 5]),
+    feedback_weight=st.sampled_from([0.25, 2.0]),
     k=st.integers(1, 70),
 )
 def test_it_ranks_as_scoring_every_document_does(
-    *, seed: int, n_documents: int, weight: float, n_feedback: int, k: int
+    *,
+    seed: int,
+    n_documents: int,
+    weight: float,
+    n_feedback: int,
+    feedback_weight: float,
+    k: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     codes = clustered_codes(rng, n_documents, 16, centres=3)
@@ -127,13 +143,18 @@ def test_it_ranks_as_scoring_every_document_does(
         LexicalIndex.build(0, ANALYZER, enumerate(texts)),
         weight,
         n_feedback=n_feedback,
+        feedback_weight=feedback_weight,
     )
     weights = rng.normal(size=(3, 16)).astype(np.float32)
     asked = [texts[0], "nothing known", random_texts(1, seed + 1)[0]]
     packed = np.packbits(weights > 0, axis=1)
     queries = EncodedQueries(packed, weights, asked, np.ones(3, dtype=np.bool_), [None] * 3)
     for place, found in enumerate(ranking.rank(queries, k)):
-        expected = brute_force(queries, place, codes, texts, weight, n_feedback=n_feedback)
+        expected = brute_force(
+            *(queries, place, codes, texts, weight),
+            n_feedback=n_feedback,
+            feedback_weight=feedback_weight,
+        )
         assert_in_order(found.scores, found.rows, expected, k)
         (scores,) = ranking.score(queries[place : place + 1], [rows])
         assert scores == pytest.approx(expected, abs=1e-9)
@@ -315,3 +336,24 @@ def test_codes_too_long_for_products_rank_as_others_do(n_bits: int) -> None:
     for place, found in enumerate(ranking.rank(queries, 20)):
         expected = brute_force(queries, place, codes[2:], texts[2:], 1.6, n_feedback=0)
         assert_in_order(found.scores, found.rows - 2, expected, 20)
+
+
+def test_queries_of_a_language_model_learn_less_and_only_if_asked(tmp_path: Path) -> None:
+    model = tiny_model(tmp_path / "model")
+    zeros = np.zeros(model.dimension, np.float32)
+    layer = Layer(np.diag(zeros + 1), zeros, "identity")
+    encoder = Encoder(model, [layer], zeros, {})
+    texts = random_texts(40, 5)
+    with closing(encoded_collection(tmp_path / "texts", encoder)) as collection:
+        collection.upsert([Document(id=str(row), text=text) for row, text in enumerate(texts)])
+        queries = collection.encode_queries([Query(text=texts[3])])
+        codes = encoder.encode(texts)
+        for hybrid, n_feedback in ((None, 0), (Hybrid(feedback=5), 5)):
+            found = collection.search([Query(text=texts[3])], 40, ranking="hybrid", hybrid=hybrid)
+            expected = brute_force(
+                *(queries, 0, codes, texts, DEFAULT_WEIGHT),
+                n_feedback=n_feedback,
+                feedback_weight=0.25,
+            )
+            scores = {int(hit.id): hit.score for hit in found.hits[0]}
+            assert [scores[row] for row in range(40)] == pytest.approx(expected.tolist(), abs=1e-6)
