@@ -191,8 +191,10 @@ def _run_role(role: Role, alive: tuple[int, int], report: int) -> NoReturn:
 def _read_report(read_end: int, is_stopping: Callable[[], bool]) -> bytes:
     """Return READY, the reason why the process could not start, or nothing if it just ended."""
     deadline = time.monotonic() + START_SECONDS
+    poller = select.poll()  # takes descriptors of any number, which select.select does not
+    poller.register(read_end, select.POLLIN)
     while time.monotonic() < deadline and not is_stopping():
-        if select.select([read_end], [], [], POLL_SECONDS)[0]:
+        if poller.poll(POLL_SECONDS * 1000):
             return os.read(read_end, 1 << 16)
     return b""
 
