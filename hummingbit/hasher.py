@@ -35,7 +35,13 @@ from hummingbit.inputs import UNLABELLED, as_list, is_missing, label_name
 from hummingbit.training.data import TrainingData, tags_of
 from hummingbit.training.pipeline import Trained
 from hummingbit.training.word_vectors import WordVectors, read_word_vectors
-from hummingbit.training_methods import METHOD_NAMES, check_word_vectors, default_method, train_by
+from hummingbit.training_methods import (
+    METHOD_NAMES,
+    check_word_vectors,
+    choose_model,
+    default_method,
+    train_by,
+)
 
 # Parses what users of the estimator pass in: X of texts, and y of labels.
 
@@ -160,7 +166,9 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         A file of vectors of words for class-codes, as for ``hummingbit train --word-vectors``.
     model : str or path, default=None
         The folder of a language model that reads the texts, as sentence-transformers saves it; the
-        method is then "model". It needs the extra ``hummingbit[model]``.
+        method is then "model". It needs the extra ``hummingbit[model]``. "auto" takes the one
+        that ``hummingbit quickstart`` would take, if any: for texts without labels, that of the
+        variable ``HUMMINGBIT_MODEL``, or the first in the folder ``models`` of the environment.
     settings : mapping, default=None
         Further settings of the method's recipe, such as ``{"word_dropout": 0.1}``.
 
@@ -351,8 +359,9 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _recipe(self, data: TrainingData) -> BaseRecipe:
         settings = dict(self.settings or {})
         method = self.method
-        if self.model is not None:
-            settings["model"] = str(self.model)
+        model = self._chosen_model(data)
+        if model is not None:
+            settings["model"] = model
         if method == "auto":
             method = self._default_method(data, settings)
         elif method not in METHOD_NAMES:
@@ -378,8 +387,16 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         used = {name: parameters[name] for name in known if parameters[name] is not None}
         return kind(method=method, **used, **settings)
 
+    def _chosen_model(self, data: TrainingData) -> str | None:
+        if self.model != "auto":
+            return None if self.model is None else str(self.model)
+        if not data.is_text or self.method not in ("auto", MODEL):
+            return None
+        has_labels = self.method == "auto" and len(data.classes) > 1
+        return choose_model(None, map(str, data.inputs), has_labels=has_labels).model
+
     def _default_method(self, data: TrainingData, settings: Mapping[str, Any]) -> str:
-        if self.model is not None:
+        if "model" in settings:
             return MODEL
         method = default_method(data, self.n_bits or DEFAULT_BITS)
         known = _names(ClassCodeRecipe) | former_names(ClassCodeRecipe).keys()

@@ -5,11 +5,13 @@ This module needs no torch until a method that learns a network is run.
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from hummingbit.encoder.recipes import (
     CONTENT_SHARES,
     DISTILLATION,
     ICT,
+    ITQ,
     METRIC,
     MODEL,
     RECIPES,
@@ -45,6 +48,19 @@ from hummingbit.training.model_codes import train_model
 from hummingbit.training.pipeline import Trained, split
 from hummingbit.training.text_features import TermCounts, have_more_terms
 from hummingbit.training.word_vectors import WordVectors
+
+MODEL_VARIABLE = "HUMMINGBIT_MODEL"
+"""The variable that names the language model to use where none is given."""
+NO_MODEL = "none"
+"""The name that stands for no language model."""
+MODELS_FOLDER = Path(sys.prefix, "models")
+"""The folder of the Python environment that may hold folders of language models."""
+WITHOUT_MODEL = (
+    f" (default: that of ${MODEL_VARIABLE}, or the first folder in {MODELS_FOLDER}; {NO_MODEL}: the"
+    " words of the texts alone)"
+)
+"""What commands that choose a model say of the option."""
+_PACKAGES_OF_MODELS = ("onnxruntime", "tokenizers", "onnx")
 
 AnyRecipe = TypeVar("AnyRecipe", bound=BaseRecipe)
 
@@ -81,6 +97,55 @@ def check_torch(recipe: object) -> None:
     if is_needed and not has_torch():
         name = getattr(recipe, "method", "training")
         raise ModuleNotFoundError(f"{name} needs torch", name="torch")
+
+
+class ChosenModel(NamedTuple):
+    """A language model, or None, and a line that says which, and how to choose another."""
+
+    model: str | None
+    line: str
+
+
+def choose_model(
+    given: str | None, texts: Iterable[str] = (), *, has_labels: bool = False
+) -> ChosenModel:
+    """Return the language model that reads `texts`: the one `given`, or the one installed.
+
+    If none is `given`, it is that of the variable :data:`MODEL_VARIABLE`. If that is not set
+    either, it is the first folder by name in :data:`MODELS_FOLDER`, provided that the packages that
+    read it are installed. :data:`NO_MODEL` stands for none.
+
+    Unless it is `given`, texts with labels have none, because class codes of words find more texts
+    of a label and by words as many. Neither have those in another language than English if the
+    model is the one in the folder, since most models know no other.
+    """
+    if given is not None:
+        return ChosenModel(*((None, "none, by --model") if given == NO_MODEL else (given, given)))
+    model, line = _installed_model(texts)
+    if model is None:
+        return ChosenModel(None, line)
+    if has_labels:
+        hint = f"--model {model} reads texts by what it knows"
+        return ChosenModel(None, f"none, as words and labels find more of a label; {hint}")
+    return ChosenModel(model, f"{line}; --model {NO_MODEL}: words alone")
+
+
+def _installed_model(texts: Iterable[str]) -> ChosenModel:
+    """Return the model of the variable, or that of the folder if it can read `texts`."""
+    if named := os.environ.get(MODEL_VARIABLE):
+        is_none = named == NO_MODEL
+        return ChosenModel(None if is_none else named, f"{named}, by {MODEL_VARIABLE}")
+    folder = min((path.parent for path in MODELS_FOLDER.glob("*/config.json")), default=None)
+    if folder is None:
+        return ChosenModel(None, "none is installed; --model FOLDER reads the texts with one")
+    line = f"{folder.name} in {MODELS_FOLDER}"
+    if any(find_spec(package) is None for package in _PACKAGES_OF_MODELS):
+        return ChosenModel(None, f"none: {line} needs {install_command('model', 'train')}")
+    language, is_sure = find_language(texts)
+    if is_sure and language != DEFAULT_LANGUAGE:
+        hint = f"--model {folder} reads them nevertheless"
+        return ChosenModel(None, f"none, as the texts are not English; {hint}")
+    return ChosenModel(str(folder), line)
 
 
 def default_method(data: TrainingData, n_bits: int, *, with_torch: bool = True) -> str:
@@ -159,7 +224,8 @@ def recipe_for_search(
     are those of a language model if the folder of one is given, or the endpoint that has it.
     """
     if model is not None:
-        return ModelRecipe(model=model, model_name=model_name or "", n_bits=n_bits)
+        head = ModelRecipe().head if has_torch() else ITQ
+        return ModelRecipe(model=model, model_name=model_name or "", n_bits=n_bits, head=head)
     if not has_torch():
         classes = ClassCodeRecipe(n_bits=n_bits)
         is_learned = has_labels and class_codes_can_learn(data, classes)

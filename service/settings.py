@@ -25,6 +25,7 @@ from pydantic_settings import (
 )
 
 from hummingbit.corpus.document import MAX_ID_LENGTH, MAX_TEXT_LENGTH
+from hummingbit.encoder import endpoint
 from hummingbit.encoder.text_features import VARIABLE
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.backend import MAX_K
@@ -275,8 +276,13 @@ OTHER_VARIABLES = {
     CONFIG_VARIABLE,
     f"{ENV_PREFIX}DATA",
     f"{ENV_PREFIX}KEY",
+    f"{ENV_PREFIX}MODEL",
     f"{ENV_PREFIX}URL",
     VARIABLE,
+    endpoint.ALLOWED,
+    endpoint.BATCH,
+    endpoint.KEY,
+    endpoint.TIMEOUT,
 }
 
 

@@ -42,6 +42,10 @@ settings.register_profile(
 settings.load_profile("same-examples")
 
 
+# A language model that a developer has installed changes what commands do; processes inherit this.
+os.environ["HUMMINGBIT_MODEL"] = "none"
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Give one worker all tests that need Milvus, so that one server is started.

@@ -17,10 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
+import numpy as np
+
 from experiments.cells import Cell, documents_name, run_cell, run_tfidf
 from experiments.parts import add_bits, add_run_options
 from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
+from experiments.splits import read_split
 from experiments.ssb_vae.ablation import CHANGES, ablate
 from experiments.ssb_vae.curves import plot_curves
 from experiments.ssb_vae.measures import print_measures
@@ -28,6 +31,7 @@ from experiments.ssb_vae.presets import SHIPPED, read_preset
 from experiments.ssb_vae.printed_tables import printed_p100
 from experiments.ssb_vae.significance import print_significance, print_tests_over_shares
 from experiments.ssb_vae.tuning import GRID, tune
+from hummingbit.commands.options import OptionError
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.recipes import (
     METHODS,
@@ -37,10 +41,12 @@ from hummingbit.encoder.recipes import (
     Recipe,
 )
 from hummingbit.training.linear_codes import LINEAR_METHODS
+from hummingbit.training.model_codes import read_documents
+from hummingbit.training.model_folders import read_model
 from hummingbit.training.paper_weights import as_in_the_paper
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
-DATASETS = ("snippets", "20news", "20news-headers", "20news-bydate", "tmc", "cifar10")
+DATASETS = ("snippets", "20news", "20news-headers", "20news-bydate", "hwu64", "tmc", "cifar10")
 
 OTHER_FEATURES = ("tmc", "cifar10")
 """The data sets with other features than the paper's, so that only an order can be compared."""
@@ -84,11 +90,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw mAP@100 against supervision (.svg, .png)"
     )
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
         "--vectors",
         type=Path,
         metavar="FILE",
         help="vectors by id (.npz, .parquet) to use instead of the documents' own content",
+    )
+    source.add_argument(
+        "--model",
+        type=Path,
+        metavar="FOLDER",
+        help="the folder of a language model whose vectors of the texts are used in their place",
     )
     parser.add_argument(
         "--word-vectors",
@@ -138,6 +151,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train and measure every cell and print the tables; or run --tune, --ablate or --measures."""
+    if args.model is not None:
+        args.vectors = _vectors_of_model(args)
     if args.tune:
         return tune(args)
     if args.ablate is not None:
@@ -156,6 +171,25 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         plot_curves(args.plot, records, "map100", "mAP@100")
     return 0
+
+
+def _vectors_of_model(args: argparse.Namespace) -> Path:
+    """Write the model's vectors of documents and queries by id, once, and return the file."""
+    folder = read_model(args.model)
+    file: Path = args.work_dir / f"{args.dataset}-{folder.sha256[:12]}.npz"
+    if file.exists():
+        return file
+    ids: list[str] = []
+    vectors = []
+    for data in read_split(args.dataset, args.data_root):
+        if not data.is_text:
+            raise OptionError(f"--model reads texts, and the documents of {args.dataset} are none")
+        texts = [str(text) for text in data.inputs]
+        unfinished = file.with_name(f"{file.stem}-{data.sha256[:12]}.vectors")
+        ids += data.ids
+        vectors.append(read_documents(folder, texts, data.sha256, unfinished)[0])
+    np.savez(file, ids=np.array(ids), vectors=np.vstack(vectors))
+    return file
 
 
 def _cells(args: argparse.Namespace) -> Iterator[Cell]:

@@ -14,7 +14,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels, load_qrels
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import WORDS_AND_CLASSES, ClassCodeRecipe, ModelRecipe
+from hummingbit.encoder.recipes import ITQ, WORDS_AND_CLASSES, ClassCodeRecipe, ModelRecipe
 from hummingbit.evaluation.baselines import (
     SOFT_CLASS_SCORES,
     ClassifierReference,
@@ -39,7 +39,13 @@ from hummingbit.service.server import serve
 from hummingbit.service.settings import Settings
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.pipeline import Trained
-from hummingbit.training_methods import check_torch, train_by
+from hummingbit.training_methods import (
+    WITHOUT_MODEL,
+    check_torch,
+    choose_model,
+    has_torch,
+    train_by,
+)
 
 NAME = "docstrings"
 ENCODER, MODEL_ENCODER = "docstrings64", "docstrings-model"
@@ -70,7 +76,7 @@ METHODS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_model(parser)
+    add_model(parser, otherwise=WITHOUT_MODEL)
     parser.add_argument("--no-serve", action="store_true", help="stop after the figures")
     parser.add_argument(
         "--data-dir",
@@ -86,10 +92,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build the corpus, train, index, evaluate, and serve until interrupted."""
-    encoder_folder = args.data_dir / "encoders" / (ENCODER if args.model is None else MODEL_ENCODER)
+    model, line = choose_model(args.model)
+    encoder_folder = args.data_dir / "encoders" / (ENCODER if model is None else MODEL_ENCODER)
     check_folder_above(encoder_folder, f"--data-dir {args.data_dir}")
-    recipe = _recipe(args)
+    recipe = _recipe(model, args.model_name)
     check_torch(recipe)
+    print(f"language model: {line}")
     with timed_stage("reading the docstrings of the packages installed here"):
         documents = list(read_documents(f"{NAME}:train"))
         queries = list(read_documents(f"{NAME}:test"))
@@ -99,10 +107,10 @@ def run(args: argparse.Namespace) -> int:
         f" {len(data.classes)} labels"
     )
     of_labels = f"{recipe.label_fraction:.0%} of the labels"
-    learned = f"with {of_labels}" if args.model is None else f"of {args.model}"
+    learned = f"with {of_labels}" if model is None else f"of {model}"
     with timed_stage(f"training {recipe.n_bits}-bit codes {learned}"):
         trained = train_by(data, recipe, encoder_folder, overwrite=True)
-    _print_kind(args, trained)
+    _print_kind(trained)
     with DataFolder(args.data_dir, writable=True) as folder:
         with timed_stage("indexing"):
             collection = create_collection(folder, encoder_folder.name)
@@ -121,26 +129,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _recipe(args: argparse.Namespace) -> ClassCodeRecipe | ModelRecipe:
+def _recipe(model: str | None, model_name: str | None) -> ClassCodeRecipe | ModelRecipe:
     """Return the recipe of codes of a language model if there is one, else of words and classes."""
-    if args.model is None:
+    if model is None:
         return RECIPE
     return ModelRecipe(
-        model=args.model,
-        model_name=args.model_name or "",
+        model=model,
+        model_name=model_name or "",
+        head=ModelRecipe().head if has_torch() else ITQ,
         label_fraction=RECIPE.label_fraction,
         validation_share=0.0,
     )
 
 
-def _print_kind(args: argparse.Namespace, trained: Trained) -> None:
-    """Print what the codes are made of, and what would be better if it was there."""
-    if args.model is None:
-        print("  codes of the words of these documents; --model FOLDER would read them with a")
-        print("  language model, which answers more questions (docs/training.md)")
-        return
-    name = trained.encoder.metadata["model"]["name"]
-    print_lines(f"  codes of what {name} knows", *(f"  {note}" for note in trained.notes))
+def _print_kind(trained: Trained) -> None:
+    """Print what the codes are made of."""
+    model = trained.encoder.metadata.get("model")
+    known = "the words of these documents" if model is None else f"what {model['name']} knows"
+    print_lines(f"  codes of {known}", *(f"  {note}" for note in trained.notes))
 
 
 def _find_topics(

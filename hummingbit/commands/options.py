@@ -655,15 +655,17 @@ def add_word_vectors(parser: argparse._ActionsContainer, *, default: str | None 
     )
 
 
-def add_model(parser: argparse._ActionsContainer, *, default: str | None = None) -> None:
-    """Add the option for a language model."""
+def add_model(
+    parser: argparse._ActionsContainer, *, default: str | None = None, otherwise: str = ""
+) -> None:
+    """Add the option for a language model, and say what is done `otherwise`."""
     parser.add_argument(
         "--model",
         default=default,
         metavar="FOLDER|URL",
         help="a language model that reads the texts: the folder of one, as sentence-transformers"
         " saves it, which needs the extra model, or the URL of an embeddings endpoint, such as"
-        " http://localhost:11434/v1",
+        f" http://localhost:11434/v1{otherwise}",
     )
     parser.add_argument(
         "--model-name",

@@ -55,7 +55,7 @@ from hummingbit.corpus.readers import BadLine, read_documents
 from hummingbit.corpus.survey import Survey, survey
 from hummingbit.corpus.tables import FieldTypes, separator_of
 from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
-from hummingbit.encoder.recipes import DEFAULT_BITS, MAX_KNOWN_TERMS, MODEL_BITS
+from hummingbit.encoder.recipes import DEFAULT_BITS, MAX_KNOWN_TERMS, MODEL_BITS, BaseRecipe
 from hummingbit.evaluation.baselines import (
     SOFT_CLASS_SCORES,
     ClassifierReference,
@@ -83,8 +83,11 @@ from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.pipeline import Trained
 from hummingbit.training.text_features import TermCounts
 from hummingbit.training_methods import (
+    NO_MODEL,
+    WITHOUT_MODEL,
     WITHOUT_TORCH,
     check_word_vectors,
+    choose_model,
     has_torch,
     in_language,
     recipe_for_search,
@@ -286,7 +289,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--data-dir", type=Path, metavar="DIR", help="the folder to create (default: NAME-data)"
     )
     add_word_vectors(parser)
-    add_model(parser)
+    add_model(parser, otherwise=WITHOUT_MODEL)
     add_passages(parser, default="auto if a tenth of the texts are that long")
     parser.add_argument(
         "--inspect", action="store_true", help="only say what is recognised in FILE, then stop"
@@ -332,18 +335,7 @@ def run(args: argparse.Namespace) -> int:
         training = passage_documents(training, passages)
         training = training[:: math.ceil(len(training) / MAX_PASSAGES_TO_LEARN)]
     data = gather(training)
-    recipe = recipe_for_search(
-        data,
-        args.bits or (DEFAULT_BITS if args.model is None else MODEL_BITS),
-        has_labels=corpus.has_labels,
-        model=args.model,
-        model_name=args.model_name,
-    )
-    recipe, language = in_language(recipe, data, AUTO_LANGUAGE)
-    if language:
-        print(language)
-    if not has_torch() and args.model is None:
-        print(WITHOUT_TORCH, file=sys.stderr)
+    recipe = _recipe(args, corpus, data)
     check_word_vectors(recipe.method, given=word_vectors is not None)
     with _removing_unfinished(data_dir):
         with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
@@ -396,6 +388,27 @@ def _index(folder: DataFolder, name: str, corpus: Corpus, passages: Passages | N
     collection.remember_field_types(corpus.field_types.decided)
     with count_in_stage("encoding and storing", corpus.count) as advance:
         ingest(collection, corpus.stored_documents(), jobs=available_cores(), progress=advance)
+
+
+def _recipe(args: argparse.Namespace, corpus: Corpus, data: TrainingData) -> BaseRecipe:
+    """Return the recipe for the documents, and print which model and which language it has."""
+    # Word vectors help to learn from words, which a language model does not.
+    given = NO_MODEL if args.model is None and args.word_vectors else args.model
+    model, line = choose_model(given, map(str, data.inputs), has_labels=corpus.has_labels)
+    _print_row("model", line)
+    recipe = recipe_for_search(
+        data,
+        args.bits or (DEFAULT_BITS if model is None else MODEL_BITS),
+        has_labels=corpus.has_labels,
+        model=model,
+        model_name=args.model_name,
+    )
+    recipe, language = in_language(recipe, data, AUTO_LANGUAGE)
+    if language:
+        print(language)
+    if not has_torch():
+        print(WITHOUT_TORCH, file=sys.stderr)
+    return recipe
 
 
 def _check_folder(folder: Path, source: Path) -> None:

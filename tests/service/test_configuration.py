@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -130,7 +131,21 @@ def test_checking_finds_what_would_stop_the_service(
     assert main(["config", "check", *here, "--host", "0.0.0.0"]) == 0  # noqa: S104
 
 
-def test_variables_of_other_parts_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HUMMINGBIT_DATA", "HUMMINGBIT_KERNEL"):
-        monkeypatch.setenv(name, "off")
-    load_settings()
+ROOT = Path(__file__).parents[2]
+VARIABLES = {
+    name
+    for page in (ROOT / "docs").glob("*.md")
+    for name in re.findall(r"\bHUMMINGBIT_[A-Z_]+[A-Z]\b", page.read_text(encoding="utf-8"))
+}
+
+
+@pytest.mark.parametrize("name", sorted(VARIABLES))
+def test_every_variable_that_the_documentation_names_may_be_set(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "1")
+    try:
+        load_settings()
+    except SettingsError as error:
+        # The value may be none of the setting's, or a file that is not there.
+        assert "is not a setting" not in str(error)  # noqa: PT017

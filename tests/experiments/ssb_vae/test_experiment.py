@@ -13,8 +13,10 @@ from hummingbit.cli import main
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import RECIPES
 from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.training.model_folders import read_model
 from hummingbit.training_methods import METHOD_NAMES
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
+from tests.support.models import write_model
 
 
 @pytest.fixture
@@ -181,6 +183,28 @@ def test_vectors_take_the_place_of_the_texts(
     command[-1] = data_root / "short.npz"
     assert main([*map(str, command), *map(str, places)]) == 2
     assert "test-59" in capsys.readouterr().err
+
+
+def test_a_model_gives_the_vectors_of_documents_and_queries_once(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = data_root / "model"
+    write_model(model)
+    command = ["reproduce", "ssb-vae", "--methods", "class-codes", "--supervision", "0.5"]
+    command += ["--bits", "16", "--seeds", "1", "--model", str(model)]
+    folders = ["--data-root", str(data_root), "--work-dir", str(data_root / "w")]
+    assert main([*command, *folders]) == 0
+    printed = capsys.readouterr().out
+    (file,) = (data_root / "w").glob("*.npz")
+    with np.load(file) as saved:
+        rows = {id_: vector for id_, vector in zip(saved["ids"], saved["vectors"], strict=True)}
+    query = topic_documents(60, seed=1, prefix="test")[7]
+    expected = read_model(model).features.transform([query.text or ""])[0]
+    np.testing.assert_allclose(rows[query.id], expected, atol=1e-5)
+    written = file.stat().st_mtime_ns
+    assert main([*command, *folders]) == 0
+    assert file.stat().st_mtime_ns == written
+    assert capsys.readouterr().out == printed
 
 
 def test_a_missing_data_set_is_explained(

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import socket
 import sys
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hummingbit import SemanticHasher, load_encoder, training_methods
 from hummingbit.cli import main
 from hummingbit.commands import quickstart
 from hummingbit.commands import quickstart as quickstart_corpus
@@ -40,8 +42,9 @@ from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.errors import install_command
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.training.data import TrainingData
-from hummingbit.training_methods import recipe_for_search
+from hummingbit.training_methods import MODEL_VARIABLE, choose_model, recipe_for_search
 from tests.support.corpora import topic_documents
+from tests.support.models import write_model
 
 
 @pytest.fixture(autouse=True)
@@ -356,18 +359,22 @@ def test_the_name_of_a_file_names_what_is_made_of_it(name: str, expected: str) -
 
 @pytest.fixture
 def _without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make torch impossible to find, also for modules that have imported it."""
+    hide("torch", monkeypatch)
 
-    class NoTorch(PathFinder):
+
+def hide(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a package impossible to find, also for modules that have imported it."""
+
+    class WithoutPackage(PathFinder):
         @classmethod
         def find_spec(cls, fullname: str, *args: Any, **kwargs: Any) -> Any:
-            return None if fullname == "torch" else super().find_spec(fullname, *args, **kwargs)
+            return None if fullname == package else super().find_spec(fullname, *args, **kwargs)
 
-    finders = [NoTorch if one is PathFinder else one for one in sys.meta_path]
+    finders = [WithoutPackage if one is PathFinder else one for one in sys.meta_path]
     monkeypatch.setattr(sys, "meta_path", finders)
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "torch" or (
-            name.startswith("training.") and hasattr(module, "torch")
+        if name.partition(".")[0] == package or (
+            name.startswith("training.") and hasattr(module, package)
         ):
             monkeypatch.delitem(sys.modules, name)
 
@@ -649,3 +656,93 @@ def test_the_example_query_has_words_without_the_signs_around_them() -> None:
     text = 'Please (finally) wake "everyone" tomorrow morning.'
     assert quickstart._long_words(text) == "finally everyone tomorrow morning"
     assert quickstart._long_words("?! ...") == "?! ..."
+
+
+@pytest.fixture
+def installed_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A language model where commands look for one, beside a folder that is none."""
+    folder = tmp_path / "models/tiny"
+    write_model(folder)
+    (tmp_path / "models/a-folder-of-something-else").mkdir()
+    monkeypatch.setattr(training_methods, "MODELS_FOLDER", folder.parent)
+    monkeypatch.delenv(MODEL_VARIABLE)
+    return folder
+
+
+def quick_method(*options: str) -> str:
+    """Run the command, and return the method of the encoder that it trained."""
+    shutil.rmtree("bank-data", ignore_errors=True)
+    assert main(["quickstart", "bank.csv", "--no-serve", "--bits", "16", *options]) == 0
+    method: str = load_encoder(Path("bank-data/encoders/bank")).metadata["method"]
+    return method
+
+
+def test_the_model_that_is_installed_reads_texts_unless_told_otherwise(
+    installed_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(Path("bank.csv"), labelled=False)
+    assert quick_method() == "model"
+    assert f"  model    tiny in {installed_model.parent}; --model none:" in capsys.readouterr().out
+    assert quick_method("--model", "none") == "ict"
+    assert "  model    none, by --model\n" in capsys.readouterr().out
+    monkeypatch.setenv(MODEL_VARIABLE, "none")
+    assert quick_method() == "ict"
+    assert quick_method("--model", str(installed_model)) == "model"
+    monkeypatch.setenv(MODEL_VARIABLE, str(installed_model.rename("moved")))
+    assert quick_method() == "model"
+
+
+def test_a_model_that_nothing_can_read_is_not_used(
+    installed_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(Path("bank.csv"), labelled=False)
+    hide("onnxruntime", monkeypatch)
+    assert quick_method() == "ict"
+    needed = f"tiny in {installed_model.parent} needs {install_command('model', 'train')}"
+    assert f"  model    none: {needed}\n" in capsys.readouterr().out
+
+
+def test_a_machine_without_a_model_learns_from_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(training_methods, "MODELS_FOLDER", tmp_path / "absent")
+    monkeypatch.delenv(MODEL_VARIABLE)
+    write_csv(Path("bank.csv"), labelled=False)
+    assert quick_method() == "ict"
+    assert "  model    none is installed; --model FOLDER" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_without_torch", "installed_model")
+def test_a_model_is_used_without_torch() -> None:
+    write_csv(Path("bank.csv"), labelled=False)
+    assert quick_method() == "model"
+
+
+def test_labels_are_learned_from_words_unless_a_model_is_given(
+    installed_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(Path("bank.csv"), labelled=True)
+    assert quick_method() == "class-codes"
+    assert "  model    none, as words and labels find more of a label" in capsys.readouterr().out
+    assert quick_method("--model", str(installed_model)) == "model"
+
+
+def test_texts_in_a_language_that_the_model_may_not_know_are_read_by_words(
+    installed_model: Path,
+) -> None:
+    german = ["Der Zug fährt mit dem Fahrer durch die Stadt und hält nicht an der Brücke."] * 200
+    assert choose_model(None, german).model is None
+    assert choose_model(None, [" the ".join(german)] * 200).model is None
+    english = ["The train drives through the town, and does not stop at the bridge."] * 200
+    assert choose_model(None, english).model == choose_model(None).model == str(installed_model)
+    assert choose_model(str(installed_model), german).model == str(installed_model)
+
+
+def test_the_estimator_takes_the_installed_model_if_told(installed_model: Path) -> None:
+    texts = [one.text or "" for one in topic_documents(60)]
+    labels = [one.labels[0] for one in topic_documents(60)]
+    assert SemanticHasher(n_bits=16, model="auto").fit(texts).method_ == "model"
+    assert SemanticHasher(n_bits=16, model="auto").fit(texts, labels).method_ == "class-codes"
+    assert SemanticHasher(n_bits=16, method="itq", model="auto").fit(texts).method_ == "itq"
+    installed_model.rename("moved")
+    assert SemanticHasher(n_bits=16, method="itq", model="auto").fit(texts).method_ == "itq"
