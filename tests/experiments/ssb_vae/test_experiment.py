@@ -197,7 +197,7 @@ def test_a_model_gives_the_vectors_of_documents_and_queries_once(
     printed = capsys.readouterr().out
     (file,) = (data_root / "w").glob("*.npz")
     with np.load(file) as saved:
-        rows = {id_: vector for id_, vector in zip(saved["ids"], saved["vectors"], strict=True)}
+        rows = dict(zip(saved["ids"], saved["vectors"], strict=True))
     query = topic_documents(60, seed=1, prefix="test")[7]
     expected = read_model(model).features.transform([query.text or ""])[0]
     np.testing.assert_allclose(rows[query.id], expected, atol=1e-5)
