@@ -474,9 +474,6 @@ def filter_schemas(reference: str) -> dict[str, Any]:
     }
 
 
-FORMS = 'it must be {"field": ..., "eq"|"in"|"gt"|"gte"|"lt"|"lte"|"exists": ...}, and, or, not'
-
-
 def parse_filter(value: object) -> Filter:
     """Return the filter that a decoded JSON object describes.
 
@@ -633,8 +630,9 @@ def _parse_scalar(value: object, location: str) -> Scalar:
             raise _wrong(location, f"is {abbreviate(value)}; a number must be below 1.8e308")
         return number
     if not isinstance(value, str):
+        hint = "; is_null and is_missing find what has no value" if value is None else ""
         raise _wrong(
-            location, f"is {abbreviate(value)}; it must be a string, a number, true or false"
+            location, f"is {abbreviate(value)}; it must be a string, a number, true or false{hint}"
         )
     if len(value) > MAX_STRING_LENGTH or "\0" in value:
         rule = f"at most {MAX_STRING_LENGTH} characters, none of them NUL"

@@ -149,6 +149,10 @@ def bad_filters() -> Iterator[tuple[Any, str]]:
     yield [], f"filter: is []; {form}"
     yield {}, f"filter: is {{}}; {form}"
     yield {"nor": []}, f"{{'nor': []}}; {form}"
+    yield (
+        {"nor": []},
+        '|"prefix"|"contains"|"exists"|"is_null"|"is_missing": ...}, has_id, and, or, not',
+    )
     yield {"and": [], "or": []}, form
     yield {"and": []}, "filter: and is []; it must be a list of filters"
     yield {"or": {"field": "a"}}, "filter: or is {'field': 'a'}; it must be a list of filters"
@@ -161,6 +165,7 @@ def bad_filters() -> Iterator[tuple[Any, str]]:
     yield {"field": "a\0b", "eq": 1}, "filter: field is 'a\\x00b'; it must not contain NUL"
     yield {"field": "\ud800", "eq": 1}, "lone surrogate"
     yield {"field": "a", "eq": None}, "filter: eq is None; it must be a string, a number, true or"
+    yield {"field": "a", "eq": None}, "true or false; is_null and is_missing find what has no value"
     yield {"field": "a", "eq": [1]}, "filter: eq is [1]; it must be a string"
     yield {"field": "a", "eq": "x\0"}, "none of them NUL"
     yield {"field": "a", "eq": "x" * 5000}, "at most 4096 characters"
