@@ -39,7 +39,8 @@ TEXT_NAMES = (
 )
 LABEL_NAMES = (
     *("label", "labels", "category", "categories", "class", "topic", "topics", "intent", "genre"),
-    *("genres", "tag", "tags", "section", "target", "subject_area", "department"),
+    *("genres", "tag", "tags", "keyword", "keywords", "section", "target", "subject_area"),
+    *("department",),
     *("kategorie", "kategorien", "klasse", "thema", "themen", "rubrik", "ressort", "schlagworter"),
     *("kategori", "luokka", "kategoria", "avdelning", "afdeling", "etykieta"),
     *("categorie", "classe", "theme", "etiquette", "rubrique", "sujet"),
