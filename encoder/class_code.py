@@ -41,6 +41,7 @@ _LEAST_GAIN = 1e-6
 
 # Below this probability of its likeliest class, a query has no clear class.
 _CLEAR = 0.5
+_ONE = np.float32(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,6 +178,7 @@ class ClassCode:
             signs = _fit_signs_of_one(class_W, *self._covariance_and_diagonal)
             np.abs(class_W, out=class_W)
             class_W *= signs
+        # numpy may round the power of a number otherwise than that of an array.
         weights[len(class_W) :] = self._certainty_weights(q.reshape(1, 1))[0] * h
         return weights
 
@@ -203,11 +205,14 @@ class ClassCode:
     def _certainty_weights(self, q_N1: Floats) -> Floats:
         """Return ``[w, …, w]`` or ``[…, −w, w]`` of :meth:`query_weights`, float32[N, K]."""
         w_N1 = np.float32(self.certainty_weight) * q_N1 ** np.float32(self.certainty_power)
-        w_NK = np.repeat(w_N1, len(self.certainty), axis=1)
-        if self.certainty_power:
-            alternating = np.arange(len(self.certainty))[::-1] % 2 == 1
-            w_NK[(q_N1 < _CLEAR) & alternating] *= -1
-        return w_NK
+        are_unclear_N1 = (q_N1 < _CLEAR) & bool(self.certainty_power)
+        return np.asarray(w_N1 * np.where(are_unclear_N1, self._alternating_K, _ONE))
+
+    @cached_property
+    def _alternating_K(self) -> Floats:
+        """``[…, -1, 1]``, float32[K]."""
+        alternating_K: Floats = 1 - 2 * (np.arange(len(self.certainty))[::-1] % 2)
+        return alternating_K.astype(np.float32)
 
 
 def covariance_of(codewords: Floats) -> npt.NDArray[np.float64]:

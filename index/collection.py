@@ -577,8 +577,8 @@ class IndexedCollection(SearchableCollection, ABC):
         if not search.needs_codes:
             return stored
         codes = generation.codes_of(np.array(rows, dtype=np.int64))
-        packed = dict(zip(rows, map(bytes, codes), strict=True))
-        return {row: (*some[:3], packed[row]) for row, some in stored.items()}
+        packed = zip(rows, map(bytes, codes), strict=True)
+        return {row: (*stored[row][:3], code) for row, code in packed if row in stored}
 
     def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
         """Return the analyzer for highlights of texts whose words are not indexed."""

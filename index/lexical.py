@@ -1361,14 +1361,9 @@ class LexicalIndex:
                 added[term] = weight
 
         words = self.analyzer.split(text) if len(text) <= LONGEST_TYPED else []
-        known = {
-            word: self.frequency(term) > 0
-            for word, term in zip(words, self.analyzer.stem([*words]), strict=True)
-        }
-        for form, covered in self._other_forms_of_query(text, known):
-            term = self._term_of(form)
-            if self.frequency(term):
-                add(term, FORM_WEIGHT if covered else 1.0)
+        known = {word: self.frequency(self._term_of(word)) > 0 for word in words}
+        for term, covered in self._other_terms_of_query(text, known):
+            add(term, FORM_WEIGHT if covered else 1.0)
         for word in (word for word, is_known in known.items() if not is_known):
             for term in map(self._term_of, parts_of(word)):
                 if self.frequency(term):
@@ -1378,28 +1373,36 @@ class LexicalIndex:
                 add(self._term_of(word), weight * share)
         return added
 
-    def _other_forms_of_query(
+    def _other_terms_of_query(
         self, text: str, known: Mapping[str, bool]
     ) -> Iterator[tuple[str, bool]]:
-        """Yield other forms of a query's words, and whether documents have these words, too.
+        """Yield terms of other forms of a query's words, and whether documents have the words, too.
 
-        `known` tells which words of a typed query documents have.
+        Documents have the terms. `known` tells which words of a typed query they have.
         """
         for chunk in text.split():
-            words = self.analyzer.split(chunk)
-            covered = bool(words) and all(known.get(word, True) for word in words)
-            yield from (
-                (form, covered)
-                for form in other_forms(chunk)
-                if self._term_of(form) not in self._stop_terms
-            )
-        pieces = [piece for chunk in text.lower().split() for piece in _PIECE.findall(chunk)]
-        for start, stop, joined in joins(pieces) if known else ():
-            yield joined, all(known.get(piece, True) for piece in pieces[start:stop])
+            terms = filter(self.frequency, map(self._term_of, other_forms(chunk)))
+            if terms_of_forms := [term for term in terms if term not in self._stop_terms]:
+                words = self.analyzer.split(chunk)
+                covered = bool(words) and all(known.get(word, True) for word in words)
+                yield from ((term, covered) for term in terms_of_forms)
+        pieces = _PIECE.findall(text.lower())
+        runs = [*joins(pieces)] if known else []
+        joined_terms = self.analyzer.stem([joined for _, _, joined in runs])
+        for (start, stop, _), term in zip(runs, joined_terms, strict=True):
+            if self.frequency(term):
+                yield term, all(known.get(piece, True) for piece in pieces[start:stop])
 
-    def _term_of(self, word: str) -> str:
-        (term,) = self.analyzer.stem([word])
-        return term
+    @cached_property
+    def _term_of(self) -> Callable[[str], str]:
+        """Returns the term of a word; those of the last words are kept, as by `number_of`."""
+        stem = self.analyzer.stem
+        return lru_cache(NUMBERS_KEPT)(lambda word: stem([word])[0])
+
+    @cached_property
+    def _terms_of(self) -> Callable[[str], list[str]]:
+        """Returns the terms of a word as the analyzer splits it; the last are kept."""
+        return lru_cache(NUMBERS_KEPT)(self.analyzer.terms)
 
     def substitutes(self, text: str) -> dict[str, list[str]]:
         """Return the words of a query that no document has, with the words that stand for them."""
@@ -1505,12 +1508,10 @@ class LexicalIndex:
 
     def rows_with_all(self, terms: Sequence[str]) -> Rows:
         """Return the rows of the documents that have all `terms`, ascending."""
-        rows = sorted(map(self._rows_with, dict.fromkeys(terms)), key=len)
-        if not rows:
-            return np.empty(0, np.int64)
-        found = rows[0]
-        for some in rows[1:]:
-            found = _in_both(found, some)
+        rarest, *others = sorted(dict.fromkeys(terms), key=self.frequency) or [None]
+        found = np.empty(0, np.int64) if rarest is None else self._rows_with(rarest)
+        for term in others if len(found) else ():
+            found = _in_both(found, self._rows_with(term))
         return found
 
     def only_row_with(self, query: WeighedQuery) -> int | None:
@@ -1651,7 +1652,7 @@ class LexicalIndex:
 
     def has_word(self, word: str) -> bool:
         """Return whether a document has a term of `word`."""
-        numbers = map(self.number_of, self.analyzer.terms(word))
+        numbers = map(self.number_of, self._terms_of(word))
         return any(number is not None and self.texts.frequency(number) for number in numbers)
 
     @property

@@ -979,8 +979,6 @@ class _Scorer:
         benchmarks.hybrid``).
         """
         ((all_rows, all_scores),) = self.matches.parts
-        order = np.argsort(nearest.rows)
-        rows = nearest.rows[order]
         weights, (total,) = self.codes.quantized(self.query)
         found = np.empty(k, dtype=BEST)
         n_found = kernel.native.best_by_both(
@@ -990,7 +988,7 @@ class _Scorer:
             *(int(total), self.by_words.mean, self.by_words.deviation),
             *(self.by_codes.mean, self.by_codes.deviation, self.weight),
             *(self.guard.row + 1, self.guard.score, self.query.is_unrecognized(0)),
-            *(len(rows), rows, self.matches.scores_of(rows), nearest.scores[order]),
+            *(len(nearest.rows), nearest.rows, nearest.scores),
             *(k, found),
         )
         found = found[:n_found]

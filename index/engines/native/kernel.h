@@ -351,7 +351,7 @@ typedef struct {
     double guard_score;
     int only_matches;
     size_t n_seeds;
-    const int64_t *seed_rows, *seed_words, *seed_codes;
+    const int64_t *seed_rows, *seed_codes;
 } fusion_t;
 
 /* Each of these returns 0 if a posting is out of bounds. `shares` is int32[n_documents]. */

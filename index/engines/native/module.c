@@ -341,10 +341,10 @@ FUNCTION(best_by_words_) {
 
 /* best_by_both(*scores, rows, places, n_codes, n_words, n_keys, codes, code_of, weights, total,
    words_mean, words_deviation, codes_mean, codes_deviation, weight, guard_row, guard_score,
-   only_matches, n_seeds, seed_rows, seed_words, seed_codes, k, entries): write the best documents
-   and their scores; return their number (best_by_both). guard_row is one more than the row. */
+   only_matches, n_seeds, seed_rows, seed_codes, k, entries): write the best documents and their
+   scores; return their number (best_by_both). guard_row is one more than the row. */
 FUNCTION(best_by_both_) {
-    args_t a = begin_args(items, n_items, 3 + 23);
+    args_t a = begin_args(items, n_items, 3 + 22);
     const scores_t scores = take_scores(&a);
     fusion_t f;
     memset(&f, 0, sizeof f);
@@ -368,7 +368,6 @@ FUNCTION(best_by_both_) {
     f.only_matches = (int)take_number(&a, 0, 1);
     f.n_seeds = take_number(&a, 0, MAX_PLACES);
     f.seed_rows = take_input(&a, f.n_seeds, sizeof *f.seed_rows);
-    f.seed_words = take_input(&a, f.n_seeds, sizeof *f.seed_words);
     f.seed_codes = take_input(&a, f.n_seeds, sizeof *f.seed_codes);
     const size_t k = take_number(&a, 1, MAX_PLACES);
     scored_t *entries = take_output(&a, k, sizeof *entries);

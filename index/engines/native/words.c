@@ -249,9 +249,20 @@ static int64_t least_by_words(const fusion_t *f, const best_t *best, double high
     return reached < 0x1p60 ? (int64_t)reached - 2 : INT64_MAX;
 }
 
-static int is_seed(const fusion_t *f, int64_t row) {
-    const size_t at = lower_bound(f->seed_rows, 0, f->n_seeds, row);
-    return at < f->n_seeds && f->seed_rows[at] == row;
+/* Return the score by words of a row; 0 if it has none. */
+static int64_t score_of_row(const fusion_t *f, const scores_t *s, int64_t row) {
+    const size_t at = lower_bound(f->rows, 0, s->n, row);
+    return at < s->n && f->rows[at] == row ? score_at(s, at) : 0;
+}
+
+static int compare_rows(const void *one, const void *other) {
+    const int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+    return (a > b) - (a < b);
+}
+
+static int is_among(const int64_t *rows, size_t n, int64_t row) {
+    const size_t at = lower_bound(rows, 0, n, row);
+    return at < n && rows[at] == row;
 }
 
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n) {
@@ -261,15 +272,23 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
         const double by_codes =
             f->weight * standardized(f->seed_codes[i], f->codes_mean, f->codes_deviation);
         if (i == 0 || by_codes > highest) highest = by_codes;
-        if (f->seed_rows[i] == f->guard_row || (f->only_matches && f->seed_words[i] <= 0)) continue;
-        const double score = fused_score(f, f->seed_words[i], f->seed_codes[i]);
+        const int64_t by_words = score_of_row(f, s, f->seed_rows[i]);
+        if (f->seed_rows[i] == f->guard_row || (f->only_matches && by_words <= 0)) continue;
+        const double score = fused_score(f, by_words, f->seed_codes[i]);
         offer_best(&best, (scored_t){score, f->seed_rows[i]});
     }
     if (f->guard_row >= 0) offer_best(&best, (scored_t){f->guard_score, f->guard_row});
     *n = best.n;
     if (f->words_deviation != 0) {
+        const size_t size = f->n_seeds * sizeof *f->seed_rows;
         weights_t *weights = malloc(sizeof *weights);
-        if (weights == NULL) return 0;
+        int64_t *seeds = malloc(size + 1);
+        if (weights == NULL || seeds == NULL) {
+            free(weights), free(seeds);
+            return 0;
+        }
+        memcpy(seeds, f->seed_rows, size);
+        qsort(seeds, f->n_seeds, sizeof *seeds, compare_rows);
         fill_weights(weights, f->weights, f->words);
         int64_t least = least_by_words(f, &best, highest);
         size_t some[SCORES_AT_ONCE];
@@ -284,12 +303,12 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
                 const double score = fused_score(f, by_words, score_by_codes(f, weights, place));
                 const scored_t entry = {score, row};
                 if (best.n == k && !is_worse(best.entries[0], entry)) continue;
-                if (row == f->guard_row || is_seed(f, row)) continue;
+                if (row == f->guard_row || is_among(seeds, f->n_seeds, row)) continue;
                 offer_best(&best, entry);
                 least = least_by_words(f, &best, highest);
             }
         }
-        free(weights);
+        free(weights), free(seeds);
         *n = best.n;
     }
     sort_best(&best);
