@@ -206,13 +206,12 @@ class ClassCode:
         """Return ``[w, …, w]`` or ``[…, −w, w]`` of :meth:`query_weights`, float32[N, K]."""
         w_N1 = np.float32(self.certainty_weight) * q_N1 ** np.float32(self.certainty_power)
         are_unclear_N1 = (q_N1 < _CLEAR) & bool(self.certainty_power)
-        return np.asarray(w_N1 * np.where(are_unclear_N1, self._alternating_K, _ONE))
+        return np.asarray(w_N1 * np.where(are_unclear_N1, self._alternating, _ONE))
 
     @cached_property
-    def _alternating_K(self) -> Floats:
+    def _alternating(self) -> Floats:
         """``[…, -1, 1]``, float32[K]."""
-        alternating_K: Floats = 1 - 2 * (np.arange(len(self.certainty))[::-1] % 2)
-        return alternating_K.astype(np.float32)
+        return np.where(np.arange(len(self.certainty))[::-1] % 2, -_ONE, _ONE)
 
 
 def covariance_of(codewords: Floats) -> npt.NDArray[np.float64]:

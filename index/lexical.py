@@ -1508,10 +1508,13 @@ class LexicalIndex:
 
     def rows_with_all(self, terms: Sequence[str]) -> Rows:
         """Return the rows of the documents that have all `terms`, ascending."""
-        rarest, *others = sorted(dict.fromkeys(terms), key=self.frequency) or [None]
-        found = np.empty(0, np.int64) if rarest is None else self._rows_with(rarest)
-        for term in others if len(found) else ():
-            found = _in_both(found, self._rows_with(term))
+        found = np.empty(0, np.int64)
+        rarest_first = sorted(dict.fromkeys(terms), key=self.frequency)
+        for term in rarest_first:
+            rows = self._rows_with(term)
+            found = rows if term is rarest_first[0] else _in_both(found, rows)
+            if not len(found):
+                break
         return found
 
     def only_row_with(self, query: WeighedQuery) -> int | None:

@@ -38,17 +38,20 @@ from hummingbit.service.concurrency import SMALL_ANSWER
 from hummingbit.service.http.monitoring import Metrics
 
 MAX_BATCH = 64
-# The limits of a search that runs on the event loop: the seconds that a query of its kind last
-# took, how many such queries a batch may have, its hits, the characters of its text, and the bytes
-# of payloads and texts that the batch reads. A batch then takes a few milliseconds.
+# The limits of a search that runs on the event loop: the seconds (:class:`_Stopwatch`) that a query
+# of its kind last took, how many such queries a batch may have, its hits, the characters of its
+# text, and the bytes of payloads and texts that the batch reads. A batch then takes a few
+# milliseconds.
 QUICK_SECONDS = 0.001
 QUICK_QUERIES = 16
 QUICK_LIMIT = 100
 QUICK_LENGTH = 2_000
 QUICK_BYTES = 256 << 10
 # After so many searches in succession that took longer, searches of a kind run in threads. One
-# alone may have been slow because another process had the processor.
+# alone may have been slow because another program had emptied the processor's caches.
 SLOW_IN_SUCCESSION = 2
+# The share of the time in which a search only waited that counts as time that it took.
+WAITING_SHARE = 0.1
 
 Answer = TypeVar("Answer")
 Key = tuple[str, SearchOptions]
@@ -118,8 +121,25 @@ class _Workers(Generic[Answer]):
 class _BatchOutcome(NamedTuple, Generic[Answer]):
     answers: list[Answer | Exception]
     seconds: float
+    """How long the batch took, as :class:`_Stopwatch` counts."""
     n_bytes: int = 0
     """The bytes of payloads and texts that the batch read."""
+
+
+class _Stopwatch:
+    """Measures what work costs its thread: processor time, or a share of a long wait.
+
+    Where other programs want the processor, a search takes longer, but no less in a thread, which
+    waits for the processor more often. What waits much longer than it computes waits for a disk.
+    """
+
+    def __init__(self) -> None:
+        self._start, self._computed = time.perf_counter(), time.thread_time()
+
+    def seconds(self) -> float:
+        """Return the processor seconds so far, or :data:`WAITING_SHARE` of all seconds if more."""
+        elapsed = time.perf_counter() - self._start
+        return max(time.thread_time() - self._computed, WAITING_SHARE * elapsed)
 
 
 class Batcher(Generic[Answer]):
@@ -338,7 +358,7 @@ class Batcher(Generic[Answer]):
         Raises:
             BeyondAllowance: on the event loop, if the searches must run elsewhere.
         """
-        start = time.perf_counter()
+        stopwatch = _Stopwatch()
         answers: list[Answer | Exception]
         try:
             answers = [*self._search_batch(collection, options, queries)]
@@ -350,7 +370,7 @@ class Batcher(Generic[Answer]):
                 alone = self._answer_in_thread if may_wait() else self._answer_batch
                 outcomes = (alone(collection, options, [query]) for query in queries)
                 answers = [answer for outcome in outcomes for answer in outcome.answers]
-        return _BatchOutcome(answers, time.perf_counter() - start)
+        return _BatchOutcome(answers, stopwatch.seconds())
 
     def _search_batch(
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]

@@ -1,14 +1,16 @@
-"""txtai's API over a binary FAISS index; runs in an environment of its own.
+"""txtai's API over a binary FAISS index, hybrid with texts; runs in an environment of its own.
 
 Run as ``python -m benchmarks.harness.txtai_server PORT`` with the folder of the corpus in
 ``BENCH_FOLDER``. With ``quantize: 1`` txtai keeps the sign of each number, so codes that go in as
-vectors of ±1 come out unchanged.
+vectors of ±1 come out unchanged. If the folder has ``texts.json``, searches are hybrid: by the
+words of these texts, too.
 """
 
 # mypy: ignore-errors
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -26,9 +28,11 @@ embeddings:
   method: external
   transform: benchmarks.harness.txtai_server.transform
   quantize: 1
+  hybrid: {hybrid}
   faiss:
     components: BFlat
 """
+TEXTS = FOLDER / "texts.json"
 _encoder = load_encoder(FOLDER / "encoders" / "bench")
 
 
@@ -54,15 +58,18 @@ def main() -> None:
         "transform": transform,
         "quantize": 1,
         "faiss": {"components": "BFlat"},
+        "hybrid": TEXTS.exists(),
     }
     embeddings = Embeddings(config)
-    vectors = signs(np.load(FOLDER / "codes.npy"))
-    embeddings.index((i, vector, None) for i, vector in enumerate(vectors))
+    documents = signs(np.load(FOLDER / "codes.npy"))
+    if TEXTS.exists():
+        documents = json.loads(TEXTS.read_text())
+    embeddings.index((i, document, None) for i, document in enumerate(documents))
     with tempfile.TemporaryDirectory() as scratch:
         embeddings.config["transform"] = "benchmarks.harness.txtai_server.transform"
         embeddings.save(f"{scratch}/index")
         file = Path(scratch) / "config.yml"
-        file.write_text(CONFIG.format(index=f"{scratch}/index"))
+        file.write_text(CONFIG.format(index=f"{scratch}/index", hybrid=str(TEXTS.exists()).lower()))
         os.environ["CONFIG"] = str(file)
         uvicorn.run("txtai.api:app", port=int(sys.argv[1]), log_level="warning")
 

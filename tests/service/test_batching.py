@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -165,6 +166,31 @@ def test_one_slow_search_does_not_move_the_next_to_a_thread(
     quick, slow = 60.0, 0.0
     asyncio.run(ask([quick, slow, quick, slow, slow, quick, quick]))
     assert on_the_loop == [False, True, True, True, True, False, True]
+    collection.close()
+
+
+@pytest.mark.parametrize(("seconds", "on_the_loop"), [(0.04, True), (0.3, False)])
+def test_only_long_waits_move_searches_to_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, on_the_loop: bool
+) -> None:
+    monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 0.02)
+    collection = code_collection(tmp_path, N_BITS)
+    collection.upsert(code_documents(["00ff"]))
+    threads: list[bool] = []
+
+    def write(found: BatchedResult, place: int) -> str:
+        time.sleep(seconds)  # another program has the processor, or a disk is slow
+        threads.append(threading.current_thread() is threading.main_thread())
+        return found.result.hits[place][0].id
+
+    async def ask() -> None:
+        batcher = Batcher(lambda _: collection, Metrics(), write)
+        for _ in range(3):
+            await batcher.search("c", SearchOptions(1, with_cursor=False), Query(code="00ff"))
+        batcher.close()
+
+    asyncio.run(ask())
+    assert threads == [False, on_the_loop, on_the_loop]
     collection.close()
 
 

@@ -1,0 +1,166 @@
+"""Every ranking of the demo's docstrings: what a search by text takes, in the process and served.
+
+Run as ``python -m benchmarks.served_rankings``. The queries are the first forty everyday questions
+of the demo, over the docstrings of the packages installed here, with the demo's 64-bit codes; k is
+10. Encoding is included.
+
+- *in the process*: the least time of a search in some rounds, the mean over the questions. Searches
+  by all rankings take turns, so each finds the caches of the processor as another left them.
+- *served*: the processor time of the server's process for a search, one client, the median and the
+  least of rounds, in which the rankings take turns.
+- *tantivy*: BM25 of the same texts by its Python package, stemmed; the id of each hit is read, as
+  ours is. It is timed in turns with ours in the process.
+
+With ``--clients``, hybrid searches a second through REST beside two others on this machine, in
+turn: txtai's API with ``hybrid: true``, our encoder as its transform and a binary FAISS index
+(:mod:`benchmarks.service` says how to install it), and what people write by hand
+(:mod:`benchmarks.harness.by_hand_server`): tantivy, FAISS's ``IndexBinaryFlat`` and reciprocal rank
+fusion behind FastAPI.
+
+With ``--folder``, the collection is kept there for the next run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
+from benchmarks.harness.by_hand_server import WordSearch
+from benchmarks.harness.processes import running, service_process
+from benchmarks.harness.service_corpus import Corpus, K
+from benchmarks.harness.service_peers import System, txtai
+from benchmarks.kernel import processor
+from benchmarks.service import measure
+from hummingbit.commands.demo import NAME, RECIPE
+from hummingbit.corpus.readers import read_documents
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.ingestion import ingest
+from hummingbit.index.rankings import HYBRID, RANKINGS
+from hummingbit.index.records import Query
+from hummingbit.training.class_codes import train_class_codes
+from hummingbit.training.data import gather
+
+QUESTIONS, ROUNDS = 40, 14
+TANTIVY = "tantivy"
+PATH = f"/v1/collections/{NAME}/search"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3, help="of load, for each ranking")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of load in a round")
+    parser.add_argument("--clients", type=int, nargs="*", default=[], help="such as 1 8 32")
+    parser.add_argument("--folder", type=Path, help="keep the collection here")
+    parser.add_argument("--txtai-python", type=Path, default=Path("build/txtai/bin/python"))
+    args = parser.parse_args()
+    print(processor())
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = args.folder or Path(scratch)
+        corpus = kept_docstrings(folder)
+        with DataFolder(folder, writable=False) as data_folder:
+            own = times_in_process(data_folder.collection(NAME), corpus)
+        with hummingbit_rankings(corpus) as systems:
+            served = [measure(systems, 1, args.seconds, 1) for _ in range(args.rounds)]
+        print(f"{len(corpus.codes):,} documents{'in the process':>26}{'served, CPU':>24}")
+        for name, microseconds in own.items():
+            cpu = [run[name]["processor_us"] for run in served if name in run] or [np.nan]
+            median, least = statistics.median(cpu), min(cpu)
+            print(f"{name:<20}{microseconds:>17.0f} µs{median:>12.0f} µs, least {least:.0f} µs")
+        if args.clients:
+            print_rates(corpus, args)
+
+
+def kept_docstrings(folder: Path) -> Corpus:
+    """Return the docstrings and the questions; index them in `folder` unless they are there."""
+    questions = [one.text or "" for one in read_documents(f"{NAME}:queries")][:QUESTIONS]
+    if not (folder / "texts.json").exists():
+        documents = [*read_documents(f"{NAME}:train"), *read_documents(f"{NAME}:test")]
+        data = gather(read_documents(f"{NAME}:train"))
+        train_class_codes(data, RECIPE, folder / "encoders" / "bench")
+        with DataFolder(folder, writable=True) as data_folder:
+            collection = data_folder.create_collection(NAME, encoder="bench")
+            collection.set_ranking(HYBRID)
+            ingest(collection, documents)
+            codes = collection.labelled_codes()[0]
+        np.save(folder / "codes.npy", codes)
+        (folder / "texts.json").write_text(json.dumps([one.text for one in documents]))
+    codes = np.load(folder / "codes.npy")
+    return Corpus(folder, codes, questions, codes[: len(questions)])
+
+
+def times_in_process(collection: CollectionBackend, corpus: Corpus) -> Mapping[str, float]:
+    """Return the microseconds of a search by each ranking, and by tantivy."""
+    words = WordSearch(json.loads((corpus.folder / "texts.json").read_text()))
+
+    def search(ranking: str, text: str) -> object:
+        return collection.search([Query(text=text)], K, ranking=ranking, with_cursor=False)
+
+    searches: dict[str, Callable[[str], object]] = {
+        **{ranking: partial(search, ranking) for ranking in RANKINGS},
+        TANTIVY: lambda text: words.search(text, K),
+    }
+    least = {name: [np.inf] * len(corpus.queries) for name in searches}
+    for _ in range(ROUNDS):
+        for position, text in enumerate(corpus.queries):
+            for name, work in searches.items():
+                start = time.perf_counter()
+                work(text)
+                seconds = time.perf_counter() - start
+                least[name][position] = min(least[name][position], seconds)
+    return {name: statistics.fmean(times) * 1e6 for name, times in least.items()}
+
+
+@contextmanager
+def hummingbit_rankings(corpus: Corpus, only: Sequence[str] = ()) -> Iterator[list[System]]:
+    """Run the service; yield it as a system for each ranking, or for those of `only`."""
+    with service_process(corpus.folder) as (pid, address):
+        yield [
+            System(ranking, _load(corpus, address, ranking, PATH), lambda _: [], pid)
+            for ranking in only or RANKINGS
+        ]
+
+
+@contextmanager
+def by_hand(corpus: Corpus) -> Iterator[System]:
+    """Run :mod:`benchmarks.harness.by_hand_server`."""
+    with running("benchmarks.harness.by_hand_server", str(corpus.folder)) as (pid, address):
+        yield System("tantivy + codes", _load(corpus, address, None, "/search"), lambda _: [], pid)
+
+
+def _load(corpus: Corpus, address: str, ranking: str | None, path: str) -> list[str]:
+    bodies = corpus.folder / f"{ranking or 'by_hand'}.jsonl"
+    fields = {"limit": K} if ranking is None else {"limit": K, "ranking": ranking}
+    bodies.write_text(
+        "".join(json.dumps({"text": text, **fields}) + "\n" for text in corpus.queries)
+    )
+    return ["benchmarks.harness.load", address, "POST", path, str(bodies)]
+
+
+def print_rates(corpus: Corpus, args: argparse.Namespace) -> None:
+    """Print the hybrid searches a second of the service and of others."""
+    with ExitStack() as stack:
+        systems = stack.enter_context(hummingbit_rankings(corpus, [HYBRID]))
+        systems.append(stack.enter_context(by_hand(corpus)))
+        systems += stack.enter_context(txtai(corpus, args.txtai_python))
+        print(f"{'clients':>7}  {'':<16}{'searches/s':>11}{'p50 ms':>9}{'p99 ms':>9}{'ratio':>8}")
+        for clients in args.clients:
+            figures = measure(systems, clients, args.seconds, args.rounds)
+            ours = figures[HYBRID]["per_second"]
+            for name, run in figures.items():
+                rates = f"{run['per_second']:>11,.0f}{run['p50_ms']:>9.2f}{run['p99_ms']:>9.2f}"
+                print(f"{clients:>7}  {name:<16}{rates}{ours / run['per_second']:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()
