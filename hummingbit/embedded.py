@@ -41,6 +41,7 @@ from hummingbit.index.search import (
     Hit,
     SearchOptions,
     SearchResult,
+    explain_no_groups,
 )
 from hummingbit.inputs import data_frame
 
@@ -224,11 +225,16 @@ class Hits(Sequence[Hit]):
 
 
 def hits_of(
-    result: SearchResult, collection: CollectionBackend, filter_: Filter | None
+    result: SearchResult,
+    collection: CollectionBackend,
+    filter_: Filter | None,
+    group_by: str | None,
 ) -> list[Hits]:
-    """Return the hits of each query; if none has a hit, with the reasons that `filter_` gives."""
-    found = any(result.hits) or any(result.groups or ())
-    warnings = [] if found else collection.explain_no_hits(filter_)
+    """Return the hits of each query; if none has a hit, with why the filter or groups have none."""
+    warnings: list[str] = []
+    if not any(result.hits) and not any(result.groups or ()):
+        warnings += collection.explain_no_hits(filter_)
+        warnings += explain_no_groups(collection, group_by, None)
     return [_hits_at(result, position, warnings) for position in range(len(result.hits))]
 
 
@@ -661,7 +667,8 @@ class Collection:
         values = inputs.check_several("queries", queries)
         parsed = [inputs.query_of(value) for value in values]
         result = self.backend.find(parsed, search)
-        return hits_of(result, self.backend, None if search.offset else search.filter)
+        filter_ = None if search.offset else search.filter
+        return hits_of(result, self.backend, filter_, search.group_by)
 
     def recommend(
         self,
@@ -689,7 +696,8 @@ class Collection:
         unlike = inputs.examples_of("negative", negative)
         search = replace(_search_options(fields), with_confidence=False)
         result = self.backend.recommend(like, unlike, search, strategy)
-        return hits_of(result, self.backend, None if search.offset else search.filter)[0]
+        filter_ = None if search.offset else search.filter
+        return hits_of(result, self.backend, filter_, search.group_by)[0]
 
     def evaluate(
         self,

@@ -1401,6 +1401,15 @@ def explain_no_values(collection: HasPages, counted: Sequence[FacetResult]) -> l
     return [f"facets: {sentence}" for sentence in absent_fields(collection, fields)]
 
 
+def explain_no_groups(
+    collection: HasPages, group_by: str | None, groups: Collection[Any] | None
+) -> list[str]:
+    """Return a sentence if there are no `groups` because no document has their field."""
+    if group_by is None or groups:
+        return []
+    return [f"group_by: {sentence}" for sentence in absent_fields(collection, [group_by])]
+
+
 def explain_no_order(
     collection: HasPages, sort: Sequence[SortField], first: Mapping[str, Any]
 ) -> list[str]:

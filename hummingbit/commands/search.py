@@ -46,6 +46,7 @@ from hummingbit.index.search import (
     Hybrid,
     Rescore,
     SearchOptions,
+    explain_no_groups,
     request_name,
     with_warnings,
 )
@@ -163,7 +164,11 @@ def run(args: argparse.Namespace) -> int:
         else:
             result = collection.find([query], options)
         seconds = time.perf_counter() - began
-        warnings = [] if result.hits[0] else collection.explain_no_hits(options.filter)
+        groups = result.groups[0] if result.groups else []
+        warnings: list[str] = []
+        if not result.hits[0] and not groups:
+            warnings += collection.explain_no_hits(options.filter)
+            warnings += explain_no_groups(collection, options.group_by, groups)
         if args.json:
             # The schemas of a service take as long to import as all the rest.
             from hummingbit.service.schemas.search import search_answer  # noqa: PLC0415
@@ -174,7 +179,6 @@ def run(args: argparse.Namespace) -> int:
     terms = result.queries.terms[0]
     corrected = () if terms is None else terms.corrected
     recognized = None if terms is None else terms.recognized_terms
-    groups = result.groups[0] if result.groups else []
     _print_notes(recognized, corrected, warnings, hits=len(result.hits[0]) + len(groups))
     _print_substitutes(result.substitutes[0] if result.substitutes else {}, corrected)
     _print_hits(args, result.hits[0], groups, result.rescored_by or result.rankings[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -28,7 +28,7 @@ from hummingbit.index.records import Query
 from hummingbit.index.search import (
     RANKING_NAMES,
     SearchOptions,
-    absent_fields,
+    explain_no_groups,
     with_warnings,
 )
 from hummingbit.service.batching import BatchedQuery, BatchedResult
@@ -166,7 +166,9 @@ def _search_alone(
     is_first_page = options.cursor is None and not options.offset
     if is_first_page and not (answer["hits"] or answer.get("groups")):
         warnings = collection.explain_no_hits(options.filter)
-        answer = with_warnings(answer, warnings + _explain_no_groups(collection, options, answer))
+        answer = with_warnings(
+            answer, warnings + explain_no_groups(collection, options.group_by, answer.get("groups"))
+        )
     return answer_to_json(answer, app.state.settings.max_response_bytes)
 
 
@@ -455,17 +457,10 @@ def write_search(batched: BatchedResult, position: int, *, max_bytes: int) -> by
     collection, options, result, seconds = batched
     answer = search_answer(collection, result, position, options, seconds)
     if options.group_by is not None:
-        answer = with_warnings(answer, _explain_no_groups(collection, options, answer))
+        answer = with_warnings(
+            answer, explain_no_groups(collection, options.group_by, answer.get("groups"))
+        )
     return answer_to_json(answer, max_bytes)
-
-
-def _explain_no_groups(
-    collection: CollectionBackend, options: SearchOptions, answer: Mapping[str, Any]
-) -> list[str]:
-    """Return a sentence if there are no groups because no document has their field."""
-    if options.group_by is None or answer["groups"]:
-        return []
-    return [f"group_by: {field}" for field in absent_fields(collection, [options.group_by])]
 
 
 ENCODED_AT_ONCE = 64

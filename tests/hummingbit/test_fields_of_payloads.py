@@ -76,6 +76,13 @@ def test_values_are_counted_grouped_and_sorted(shop: Collection | ServedCollecti
     assert listed == ["b", "a", "c", "d", "e"]
 
 
+def test_fields_that_no_document_has_are_named(shop: Collection | ServedCollection) -> None:
+    found = shop.search("the moon", group_by="none")
+    assert found.warnings == ["group_by: no document has the field 'none'"]
+    with pytest.raises((ValueError, ServiceError), match="'price:desc'"):
+        next(iter(shop.documents(sort="-price")))
+
+
 def test_filters_by_parts_instants_nulls_and_ids(shop: Collection | ServedCollection) -> None:
     assert ids(shop, {"field": "shop", "prefix": "no"}) == ["a", "b"]
     assert ids(shop, {"field": "title", "contains": "moonlit"}) == ["e"]
