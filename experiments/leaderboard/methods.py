@@ -92,7 +92,7 @@ METHODS: Mapping[str, Entry] = {
     "b-vae": _trained(
         "b_vae", "`train b-vae`", _B_VAE, word_dropout=0.0, reconstruction_weight=5.0
     ),
-    "ict": _trained("ict", "`train ict`, ours", _ICT, learning_rate=2e-3, cloze_temperature=0.05),
+    "ict": _trained("ict", "`train ict`, ours", _ICT),
     "sentence-lsh": _sentence("lsh", "random hyperplanes of sentence vectors"),
     "sentence-pca-sign": _sentence(
         "pca_sign", "signs along principal directions of sentence vectors"
