@@ -308,9 +308,9 @@ class _Columns(NamedTuple):
     vectors: Sequence[bytes | None]
 
 
-# The interpreter lock is offered after so many. With 100, the p99 of searches beside updates was 2.1 to
-# 2.4 times that of searches alone in place of 1.8, and an update of 10,000 took 150 ms in place of 240
-# (benchmarks.payloads).
+# The interpreter lock is offered after so many. With 100, the p99 of searches beside updates was
+# 2.1 to 2.4 times that of searches alone in place of 1.8, and an update of 10,000 took 150 ms in
+# place of 240 (benchmarks.payloads).
 UPDATED_AT_ONCE = 25
 
 
