@@ -233,17 +233,19 @@ INLINE size_t place_of(const fusion_t *f, size_t i) {
 INLINE void prefetch_code(const fusion_t *f, size_t i) {
     const size_t place = place_of(f, i);
     if (place >= f->n_codes) return;
-    if (f->code_of != NULL)
+    if (f->code_of != NULL) {
         __builtin_prefetch(&f->codes[f->code_of[place]]);
-    else
-        __builtin_prefetch(&f->codes[place / LANES * f->words * LANES + place % LANES]);
+        return;
+    }
+    for (size_t word = 0; word < f->words; word++)
+        __builtin_prefetch(&f->codes[(place / LANES * f->words + word) * LANES + place % LANES]);
 }
 
-/* Return the least score by words, above 0, with which a document could be among the best. */
-static int64_t least_by_words(const fusion_t *f, const best_t *best, double highest) {
+/* Return the least score by words, above 0, with which a document could be among the best; `most` is
+   the most that codes add to a score. */
+static int64_t least_by_words(const fusion_t *f, const best_t *best, double most) {
     if (best->n < best->k) return 1;
-    const double reached =
-        f->words_mean + f->words_deviation * (best->entries[0].score - highest);
+    const double reached = f->words_mean + f->words_deviation * (best->entries[0].score - most);
     /* Two units cover the rounding. */
     if (!(reached >= 4)) return 1;
     return reached < 0x1p60 ? (int64_t)reached - 2 : INT64_MAX;
@@ -267,11 +269,12 @@ static int is_among(const int64_t *rows, size_t n, int64_t row) {
 
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n) {
     best_t best = {entries, 0, k};
-    double highest = 0;
+    /* The seeds are the best by codes, so codes add no more to another document than to any seed. */
+    double most = 0;
     for (size_t i = 0; i < f->n_seeds; i++) {
         const double by_codes =
             f->weight * standardized(f->seed_codes[i], f->codes_mean, f->codes_deviation);
-        if (i == 0 || by_codes > highest) highest = by_codes;
+        if (i == 0 || by_codes < most) most = by_codes;
         const int64_t by_words = score_of_row(f, s, f->seed_rows[i]);
         if (f->seed_rows[i] == f->guard_row || (f->only_matches && by_words <= 0)) continue;
         const double score = fused_score(f, by_words, f->seed_codes[i]);
@@ -290,7 +293,7 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
         memcpy(seeds, f->seed_rows, size);
         qsort(seeds, f->n_seeds, sizeof *seeds, compare_rows);
         fill_weights(weights, f->weights, f->words);
-        int64_t least = least_by_words(f, &best, highest);
+        int64_t least = least_by_words(f, &best, most);
         size_t some[SCORES_AT_ONCE];
         for (size_t i = 0; (i = next_at_least(s, i, least)) < s->n;) {
             const size_t n_some = all_at_least(s, &i, least, some);
@@ -305,7 +308,7 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
                 if (best.n == k && !is_worse(best.entries[0], entry)) continue;
                 if (row == f->guard_row || is_among(seeds, f->n_seeds, row)) continue;
                 offer_best(&best, entry);
-                least = least_by_words(f, &best, highest);
+                least = least_by_words(f, &best, most);
             }
         }
         free(weights), free(seeds);

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.foundation.errors import InputError
+from hummingbit.index import rankings
 from hummingbit.index.collection import Collection
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import Filter, parse_filter
@@ -123,6 +125,7 @@ def assert_in_order(scores: np.ndarray, rows: np.ndarray, expected: np.ndarray, 
     n_feedback=st.sampled_from([0, 1, 5]),
     feedback_weight=st.sampled_from([0.25, 2.0]),
     k=st.integers(1, 70),
+    nearest_share=st.sampled_from([2, 5, rankings.NEAREST_SHARE]),
 )
 def test_it_ranks_as_scoring_every_document_does(
     *,
@@ -132,6 +135,7 @@ def test_it_ranks_as_scoring_every_document_does(
     n_feedback: int,
     feedback_weight: float,
     k: int,
+    nearest_share: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     codes = clustered_codes(rng, n_documents, 16, centres=3)
@@ -149,7 +153,9 @@ def test_it_ranks_as_scoring_every_document_does(
     asked = [texts[0], "nothing known", random_texts(1, seed + 1)[0]]
     packed = np.packbits(weights > 0, axis=1)
     queries = EncodedQueries(packed, weights, asked, np.ones(3, dtype=np.bool_), [None] * 3)
-    for place, found in enumerate(ranking.rank(queries, k)):
+    with patch.object(rankings, "NEAREST_SHARE", nearest_share):
+        ranked = ranking.rank(queries, k)
+    for place, found in enumerate(ranked):
         expected = brute_force(
             *(queries, place, codes, texts, weight),
             n_feedback=n_feedback,
@@ -198,8 +204,10 @@ def test_a_document_that_alone_has_all_rare_words_is_in_the_first_ten(
     )
     (found,) = ranking.rank(queries, n_documents)
     assert sought in found.rows[:10]
-    (first,) = ranking.rank(queries, 10)
-    assert first.rows.tolist() == found.rows[:10].tolist()
+    for k in (1, 9, 10, 11, 12):
+        (first,) = ranking.rank(queries, k)
+        assert first.rows.tolist() == found.rows[:k].tolist()
+        assert first.scores.tolist() == found.scores[:k].tolist()
     few = np.flatnonzero((rng.random(n_documents) < 0.4) | (rows == sought))
     (filtered,) = ranking.rank(queries, 3, few)
     assert filtered.rows.tolist() == found.rows[np.isin(found.rows, few)][:3].tolist()
