@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hummingbit.encoder.artifact import load_encoder as load_artifact
 from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.errors import InputError
 from hummingbit.index.catalog import is_sign_encoder
 from hummingbit.index.data_folder import DataFolder
 
@@ -32,6 +33,10 @@ def install_encoder(folder: DataFolder, encoder: SemanticHasher | str | Path, na
 
     `encoder` is a name in the data folder, the path of an encoder, or a fitted hasher, which gets
     the name `name`.
+
+    Raises:
+        InputError: if it is none of these.
+        ArtifactError: if it is not intact.
     """
     if isinstance(encoder, str) and (
         encoder in folder.encoders.names() or is_sign_encoder(encoder)
@@ -42,8 +47,12 @@ def install_encoder(folder: DataFolder, encoder: SemanticHasher | str | Path, na
         source = Path(scratch) / name
         if isinstance(encoder, str | Path):
             source, name = Path(encoder), Path(encoder).resolve().name
-        else:
+        elif hasattr(encoder, "save"):
             encoder.save(source)
+        else:
+            problem = f"is an object of the type {type(encoder).__name__}"
+            given = "a fitted SemanticHasher, the folder of an encoder, or its name"
+            raise InputError("encoder", f"{problem}; give {given}")
         fingerprint = load_encoder(source).fingerprint
         installed = encoders.with_fingerprint(fingerprint)
         if installed:

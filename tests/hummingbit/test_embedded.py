@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import hummingbit.embedded
-from hummingbit import Collection, SemanticHasher
+from hummingbit import Collection, SemanticHasher, load_encoder
 from hummingbit.corpus.document import DocumentError
 from hummingbit.encoder.codes import code_to_hex
 from hummingbit.foundation.errors import InputError
@@ -311,6 +311,17 @@ def test_a_collection_that_exists_is_not_created_again(tmp_path: Path) -> None:
         assert same.n_bits == 16
     with pytest.raises(CollectionExists):
         Collection.create(tmp_path, "codes", n_bits=24, exist_ok=True)
+
+
+def test_a_loaded_encoder_is_no_encoder_of_a_collection(
+    tmp_path: Path, hasher: SemanticHasher
+) -> None:
+    hasher.save(tmp_path / "encoder")
+    loaded: Any = load_encoder(tmp_path / "encoder")
+    with pytest.raises(InputError, match=r"encoder: is an object of the type Encoder; give .* the"):
+        Collection.create(tmp_path / "data", "texts", encoder=loaded)
+    with Collection.create(tmp_path / "data", "texts", encoder=tmp_path / "encoder") as texts:
+        assert texts.n_bits == loaded.n_bits
 
 
 def test_collections_of_one_folder_are_open_together(
