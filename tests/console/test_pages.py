@@ -246,7 +246,7 @@ def test_a_collection_without_encoder_is_offered_no_texts(browser: Browser, addr
         page = shown.page
         shown.open("search?collection=unencoded")
         kinds = page.get_by_role("group", name="Search by").get_by_role("button")
-        assert kinds.all_inner_texts() == ["Document", "Code"]
+        assert kinds.all_inner_texts() == ["Document", "Examples", "Code"]
         for mode in ("answers", "retrain"):
             shown.open(f"judging?collection=unencoded&mode={mode}")
             expect(
