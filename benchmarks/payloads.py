@@ -85,7 +85,12 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=20, help="(default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=10.0, help="of load (default: 10)")
     parser.add_argument("--indexed", action="store_true", help="index the fields of payloads")
-    parser.add_argument("--workers", type=int, default=1, help="processes that serve (default: 1)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        help="processes that serve (default: 1); of more, only times count",
+    )
     parser.add_argument("--only", choices=PARTS, help="one part of the figures (default: all)")
     parser.add_argument(
         "--folder",
@@ -106,7 +111,8 @@ def main() -> None:
     ]
     _make(args.folder, texts, codes, indexed=args.indexed)
     del texts, codes
-    with service_process(args.folder, "--workers", f"{args.workers}") as (pid, address):
+    workers = [] if args.workers == 1 else ["--workers", f"{args.workers}"]
+    with service_process(args.folder, *workers) as (pid, address):
         service = _Service(pid, address)
         print(f"{n_documents:,} documents; fields {'' if args.indexed else 'not '}indexed\n")
         print(f"{'':<34}{'first':>9}{'median':>9}{'p99':>9}{'CPU':>9}{'ratio':>8}")

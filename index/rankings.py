@@ -526,17 +526,17 @@ class _OfOneQuery(Generic[Computed]):
     So to rank more of its documents, or some documents only, takes less time.
     """
 
-    def __init__(self, compute: Callable[[EncodedQueries], Iterator[Computed]]) -> None:
+    def __init__(self, compute: Callable[..., Iterator[Computed]]) -> None:
         self._compute = compute
         self._last: tuple[EncodedQueries, Computed] | None = None
 
-    def of(self, queries: EncodedQueries) -> Iterator[Computed]:
-        """Yield what is computed for each query."""
+    def of(self, queries: EncodedQueries, *options: int) -> Iterator[Computed]:
+        """Yield what is computed for each query, with the `options` unless it is kept."""
         last = self._last
         if last is not None and last[0] is queries:
             yield last[1]
             return
-        for computed in self._compute(queries):
+        for computed in self._compute(queries, *options):
             if len(queries) == 1:
                 self._last = queries, computed
             yield computed
@@ -784,7 +784,8 @@ class HybridRanking(NamedRanking):
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
-        return [scorer.best(k, allowed) for scorer in self._scorers(queries)]
+        scorers = self._scorers(queries, GUARDED if allowed is not None else max(k, GUARDED))
+        return [scorer.best(k, allowed) for scorer in scorers]
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`Scorer.score`."""
@@ -826,11 +827,14 @@ class HybridRanking(NamedRanking):
             of_all.append(Evidence(BY_BOTH, at_zero, per_score))
         return of_all
 
-    def _scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
-        """Yield the scorer of each query, one at a time, because each is large."""
-        return self._kept.of(queries)
+    def _scorers(self, queries: EncodedQueries, n_best: int = GUARDED) -> Iterator[_Scorer]:
+        """Yield the scorer of each query, one at a time, because each is large.
 
-    def _compute_scorers(self, queries: EncodedQueries) -> Iterator[_Scorer]:
+        If the guard needs the best documents, `n_best` of them are kept.
+        """
+        return self._kept.of(queries, n_best)
+
+    def _compute_scorers(self, queries: EncodedQueries, n_best: int) -> Iterator[_Scorer]:
         for position, words in enumerate(words_of(queries, self.name)):
             query = queries[position : position + 1]
             if self._statistics is not None:
@@ -841,7 +845,7 @@ class HybridRanking(NamedRanking):
                 scorer = self._scorer(query, words)
                 if self._n_feedback:
                     scorer = self._with_feedback(scorer, scorer.best_rows(self._n_feedback)[0])
-                yield self._with_guard(scorer) if self._guarded else scorer
+                yield self._with_guard(scorer, n_best) if self._guarded else scorer
 
     def _scorer(self, query: EncodedQueries, words: QueryWords) -> _Scorer:
         weighed = self._lexical.weigh(*words, hybrid=True)
@@ -858,19 +862,18 @@ class HybridRanking(NamedRanking):
         query = replace(scorer.query, weights=weights[None].astype(np.float32))
         return replace(scorer, query=query, by_codes=self._standard_score(query))
 
-    def _with_guard(self, scorer: _Scorer) -> _Scorer:
+    def _with_guard(self, scorer: _Scorer, n_best: int) -> _Scorer:
         """Return `scorer` with a document that alone has all rare words in the first hits."""
         row = self._lexical.only_row_with(scorer.weighed)
         if row is None:
             return scorer
-        # One more than are guarded: a page of as many hits asks for one more, too.
-        rows, scores = scorer.best_rows(GUARDED + 1)
+        rows, scores = scorer.best_rows(n_best)
         if len(rows) < GUARDED or row in rows[:GUARDED]:
             return replace(scorer, first=(rows, scores))
         guard = Guard(row, math.nextafter(scores[GUARDED - 1], math.inf))
         others = rows != row
         rows, scores = np.append(rows[others], row), np.append(scores[others], guard.score)
-        order = np.lexsort((rows, -scores))[: GUARDED + 1]
+        order = np.lexsort((rows, -scores))[:n_best]
         return replace(scorer, guard=guard, first=(rows[order], scores[order]))
 
     def _standard_score(self, query: EncodedQueries) -> StandardScore:

@@ -57,7 +57,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 def command_reference() -> Iterator[str]:
     """Return a chapter for each command, with its help."""
     yield "# Commands\n"
-    for name, (_, summary) in COMMANDS.items():
+    for name, command in COMMANDS.items():
+        summary = command.summary
         yield f"## hummingbit {name}\n\n{summary[0].upper()}{summary[1:]}.\n"
         yield "```text\n" + help_of([*name.split(), "--help"]) + "\n```\n"
 
