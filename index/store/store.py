@@ -467,16 +467,16 @@ class Changes:
 
     def _write_payloads(self, records: Sequence[tuple[int, str, bytes]]) -> None:
         """Write the payloads and checksums of some documents, by their rows."""
-        for start in range(0, len(records), ROWS_A_STATEMENT):
-            some = records[start : start + ROWS_A_STATEMENT]
-            values = ",".join(["(?,?,?)"] * len(some))
-            # One statement takes the interpreter lock once, where one for each row takes it often.
-            self._connection.execute(
-                f"WITH changed(row, payload, checksum) AS (VALUES {values})"  # noqa: S608 - marks
-                " UPDATE documents SET payload = changed.payload, checksum = changed.checksum"
-                " FROM changed WHERE documents.row = changed.row",
-                [*chain.from_iterable(some)],
-            )
+        if not records:
+            return
+        values = ",".join(["(?,?,?)"] * len(records))
+        # One statement takes the interpreter lock once, where one for each row takes it often.
+        self._connection.execute(
+            f"WITH changed(row, payload, checksum) AS (VALUES {values})"  # noqa: S608 - marks
+            " UPDATE documents SET payload = changed.payload, checksum = changed.checksum"
+            " FROM changed WHERE documents.row = changed.row",
+            [*chain.from_iterable(records)],
+        )
 
     def _whole(self, rows: Rows) -> list[tuple[Any, ...]]:
         """Return the columns of the documents of `rows` but for their checksums, which are checked.
