@@ -209,6 +209,12 @@ def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:
     return have_more_terms(texts, n_content, Analyzer.from_name(recipe.analyzer))
 
 
+def model_recipe(model: str, model_name: str | None) -> ModelRecipe:
+    """Return the recipe of codes of a language model; its head is ITQ if torch is not installed."""
+    head = ModelRecipe().head if has_torch() else ITQ
+    return ModelRecipe(model=model, model_name=model_name or "", head=head)
+
+
 def recipe_for_search(
     data: TrainingData,
     n_bits: int,
@@ -224,8 +230,7 @@ def recipe_for_search(
     are those of a language model if the folder of one is given, or the endpoint that has it.
     """
     if model is not None:
-        head = ModelRecipe().head if has_torch() else ITQ
-        return ModelRecipe(model=model, model_name=model_name or "", n_bits=n_bits, head=head)
+        return replace(model_recipe(model, model_name), n_bits=n_bits)
     if not has_torch():
         classes = ClassCodeRecipe(n_bits=n_bits)
         is_learned = has_labels and class_codes_can_learn(data, classes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from hummingbit.commands.options import add_model, check_folder_above
@@ -14,7 +15,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels, load_qrels
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import ITQ, WORDS_AND_CLASSES, ClassCodeRecipe, ModelRecipe
+from hummingbit.encoder.recipes import WORDS_AND_CLASSES, ClassCodeRecipe, ModelRecipe
 from hummingbit.evaluation.baselines import (
     SOFT_CLASS_SCORES,
     ClassifierReference,
@@ -43,7 +44,7 @@ from hummingbit.training_methods import (
     WITHOUT_MODEL,
     check_torch,
     choose_model,
-    has_torch,
+    model_recipe,
     train_by,
 )
 
@@ -133,10 +134,8 @@ def _recipe(model: str | None, model_name: str | None) -> ClassCodeRecipe | Mode
     """Return the recipe of codes of a language model if there is one, else of words and classes."""
     if model is None:
         return RECIPE
-    return ModelRecipe(
-        model=model,
-        model_name=model_name or "",
-        head=ModelRecipe().head if has_torch() else ITQ,
+    return replace(
+        model_recipe(model, model_name),
         label_fraction=RECIPE.label_fraction,
         validation_share=0.0,
     )
