@@ -1,20 +1,14 @@
 from __future__ import annotations
 
 import json
-import lzma
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hummingbit.cli import main
+from tests.support.corpora import write_source, write_xz
 from tests.support.encoders import WORDS
 from tests.support.models import write_model
-
-
-def write_xz(path: Path, rows: list[Any]) -> None:
-    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-    path.write_bytes(lzma.compress("\n".join(lines).encode()))
 
 
 def test_queries_of_the_training_split_teach_and_others_are_measured(
@@ -22,7 +16,6 @@ def test_queries_of_the_training_split_teach_and_others_are_measured(
 ) -> None:
     write_model(tmp_path / "model")
     data = tmp_path / "nfcorpus"
-    data.mkdir()
     pairs = [(first, second) for first in WORDS[:10] for second in WORDS[10:]]
     documents = [
         {"id": f"d{row}", "title": "", "text": " ".join(pair)} for row, pair in enumerate(pairs)
@@ -34,7 +27,7 @@ def test_queries_of_the_training_split_teach_and_others_are_measured(
     write_xz(data / "train.queries.jsonl.xz", queries[:80])
     write_xz(data / "queries.jsonl.xz", queries[80:])
     qrels = [f"{query}\t{document}\t1" for query, document in answers.items()]
-    write_xz(data / "train.qrels.tsv.xz", qrels[:80])
+    write_source(data, "train.qrels.tsv.xz", "\n".join(qrels[:80]).encode())
     (data / "qrels.tsv").write_text("\n".join(qrels[80:]))
     out = tmp_path / "records.json"
     command = ["reproduce", "judgements", "--model", f"{tmp_path}/model", "--corpora", "nfcorpus"]

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
 import json
-import lzma
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hummingbit.cli import main
+from tests.support.corpora import write_xz
 from tests.support.encoders import WORDS
 from tests.support.models import write_model
-
-
-def write_xz(path: Path, rows: list[Any]) -> None:
-    path.write_bytes(lzma.compress("\n".join(map(json.dumps, rows)).encode()))
 
 
 def test_codes_alone_and_with_words_are_compared_and_kept_by_parts(
@@ -21,7 +16,6 @@ def test_codes_alone_and_with_words_are_compared_and_kept_by_parts(
 ) -> None:
     write_model(tmp_path / "model")
     data = tmp_path / "nfcorpus"
-    data.mkdir()
     pairs = [(first, second) for first in WORDS[:10] for second in WORDS[10:]]
     documents = [
         {"id": f"d{row}", "title": "", "text": " ".join(pair)} for row, pair in enumerate(pairs)
