@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import cached_property, partial
@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.clients import responses
-from hummingbit.clients.calls import UNSET
+from hummingbit.clients.calls import UNSET, json_lines
 from hummingbit.clients.client import Client
 from hummingbit.clients.responses import DocumentPage, JudgementPage, LabelPage, Ranking
 from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.tables import FieldType
-from hummingbit.encoder.codes import Codes, code_to_hex
+from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import WeightedQueries
 from hummingbit.evaluation.labelling.exchange import write_records
 from hummingbit.evaluation.report import Job, ReportError, parse_report
@@ -45,6 +45,7 @@ from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import (
     DeleteResult,
+    IngestReport,
     ScrollPage,
     StoredDocument,
     Verification,
@@ -65,6 +66,8 @@ Page = TypeVar("Page", DocumentPage, LabelPage, JudgementPage)
 PAGE = 200
 # So many texts of so many characters are encoded by a request.
 INPUTS, CHARACTERS = 500, 1_000_000
+# So many documents, of about so many bytes, are written by a request.
+DOCUMENTS, DOCUMENT_BYTES = 1000, 4 << 20
 # Labels are small.
 RECORDS = 1000
 
@@ -467,16 +470,36 @@ class RemoteCollection:
         counted = [FacetResult(**facet) for facet in answer["facets"]]
         return Facets(counted, answer["documents"], answer["generation"])
 
-    def bulk(
-        self, documents: Sequence[Mapping[str, Any]], encoder_fingerprint: str | None = None
-    ) -> responses.BulkAnswer:
-        """Write the new and changed ones of documents as :func:`record_of` makes them."""
-        return self.client.bulk(
-            self._given_name,
-            documents,
-            skip_unchanged=True,
-            encoder_fingerprint=encoder_fingerprint,
-        )
+    def ingest(
+        self,
+        documents: Iterable[Document],
+        *,
+        jobs: int = 1,  # noqa: ARG002 - the service encodes
+        progress: Callable[[int], object] | None = None,
+        refused: Callable[[str, str], object] | None = None,
+    ) -> IngestReport:
+        """Write documents, many in a request; see :meth:`AnyCollection.ingest`."""
+        began = time.perf_counter()
+        written = unchanged = n_refused = repeated = 0
+        for part in _parts_of_requests(map(record_of, documents)):
+            has_codes = any("code" in record for record in part)
+            answer = self.client.bulk(
+                self._given_name,
+                part,
+                skip_unchanged=True,
+                encoder_fingerprint=self.encoder_fingerprint if has_codes else None,
+            )
+            written += len(part) - answer["failed"]
+            n_refused += answer["failed"]
+            unchanged += answer["unchanged"]
+            repeated += len(part) - len({record["id"] for record in part})
+            if refused is not None:
+                for error in answer["errors"]:
+                    refused(str(error["id"]), error["detail"])
+            if progress is not None:
+                progress(len(part))
+        seconds = time.perf_counter() - began
+        return IngestReport(written, unchanged, seconds, self.generation, repeated, n_refused)
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """Delete the documents with these ids; unknown ids are ignored."""
@@ -581,12 +604,17 @@ class RemoteAnnotations:
         for page in _pages_if_kept(pages):
             yield from map(parse_judgement, page["judgements"])
 
-    def add(self, records: Sequence[DocumentLabel | Judgement]) -> None:
-        """Add labels and judgements, many in a request."""
-        lines = [*write_records(records)]
-        for start in range(0, len(lines), RECORDS):
-            content = "\n".join(lines[start : start + RECORDS]).encode()
-            self._client.import_labels(self._name, content)
+    def set_labels(self, records: Sequence[DocumentLabel]) -> None:
+        """Add labels, many in a request."""
+        self._add(records)
+
+    def set_judgements(self, records: Sequence[Judgement]) -> None:
+        """Add judgements, many in a request."""
+        self._add(records)
+
+    def _add(self, records: Sequence[DocumentLabel | Judgement]) -> None:
+        for part in batches(write_records(records), RECORDS):
+            self._client.import_labels(self._name, "\n".join(part).encode())
 
 
 def _pages_if_kept(get_page: Callable[..., Page]) -> Iterator[Page]:
@@ -690,9 +718,19 @@ class RemoteEncoder:
             yield part
 
 
-def exported_record(document: Document, code: Codes) -> dict[str, Any]:
-    """Return a document of an export, with its code, in the form that a bulk request takes."""
-    return {**record_of(document), "code": code_to_hex(code)}
+def _parts_of_requests(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield parts of `records`, each small enough for a request."""
+    for batch in batches(records, DOCUMENTS):
+        part: list[dict[str, Any]] = []
+        size = 0
+        for record in batch:
+            length = len(json_lines([record]))
+            if part and size + length > DOCUMENT_BYTES:
+                yield part
+                part, size = [], 0
+            part.append(record)
+            size += length
+        yield part
 
 
 def _to_document(document: responses.StoredDocument) -> StoredDocument:

@@ -26,6 +26,7 @@ from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
     EncodedQueries,
+    IngestReport,
     Queries,
     Query,
     ScrollPage,
@@ -53,6 +54,12 @@ class AnnotationLists(Protocol):
 
     def judgements(self) -> Iterable[Judgement]:
         """Return all judgements."""
+
+    def set_labels(self, records: Sequence[DocumentLabel]) -> object:
+        """Add labels; each replaces the one of the same document and author."""
+
+    def set_judgements(self, records: Sequence[Judgement]) -> object:
+        """Add judgements; each replaces the one of the same query, document and author."""
 
 
 class AnyCollection(Protocol):
@@ -103,6 +110,25 @@ class AnyCollection(Protocol):
 
     def __len__(self) -> int:
         """The number of documents."""
+
+    def ingest(
+        self,
+        documents: Iterable[Document],
+        *,
+        jobs: int = 1,
+        progress: Callable[[int], object] | None = None,
+        refused: Callable[[str, str], object] | None = None,
+    ) -> IngestReport:
+        """Write documents, many at a time; unchanged ones are skipped.
+
+        See :func:`hummingbit.index.ingestion.ingest`. A service encodes by itself, without `jobs`.
+        It calls `refused` with the id of each document that it does not take and the reason;
+        elsewhere, such a document ends the ingestion.
+
+        Raises:
+            InputError: if a document cannot be encoded, or its code has another length.
+            StoreError: if they cannot be written.
+        """
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """Delete the documents with these ids; unknown ids are ignored.

@@ -54,6 +54,7 @@ from hummingbit.index.facets import (
 )
 from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_json
 from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
+from hummingbit.index.ingestion import ingest
 from hummingbit.index.labels import Annotations
 from hummingbit.index.languages import AUTO, check_language
 from hummingbit.index.lexical import LexicalIndex
@@ -84,6 +85,7 @@ from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
     EncodedQueries,
+    IngestReport,
     Queries,
     Query,
     ScrollPage,
@@ -854,6 +856,19 @@ class Collection(IndexedCollection):
             self._published_index.current_with_lexical()
         else:
             self._published_index.current()
+
+    def ingest(
+        self,
+        documents: Iterable[Document],
+        *,
+        jobs: int = 1,
+        progress: Callable[[int], object] | None = None,
+        refused: Callable[[str, str], object] | None = None,  # noqa: ARG002 - none is refused
+    ) -> IngestReport:
+        """See :meth:`hummingbit.index.backend.AnyCollection.ingest`."""
+        report = ingest(self, documents, jobs=jobs, progress=progress)
+        self.save_words()
+        return report
 
     def save_words(self) -> None:
         """Write the file of the word index where it is missing or far behind, for later processes.

@@ -926,5 +926,7 @@ class Writer:
         keep_vectors = self._store.description.keep_vectors
         if document.id not in marks or (document.vector is not None and keep_vectors == NONE):
             return False
-        # A document that brings its code has one passage.
-        return document.code is None or document.code.lower() == marks[document.id][0].hex()
+        brings_code = document.code is not None
+        if document.text is not None and self._store.description.passages is not None:
+            brings_code = False  # its passages are encoded
+        return not brings_code or str(document.code).lower() == marks[document.id][0].hex()

@@ -7,8 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.tables import NUMBER, STRING, FieldType, FieldTypes
@@ -25,12 +24,14 @@ from hummingbit.index.encoding import (
     read_contents,
 )
 from hummingbit.index.filters import Filter, InRange
-from hummingbit.index.folders import Folder
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.labels import CopiedMarks, copy_annotations, copy_most_annotations
 from hummingbit.index.passages import Passages
 from hummingbit.index.payloads import PayloadUpdate
-from hummingbit.index.records import StoredDocument
+from hummingbit.index.records import IngestReport, StoredDocument
+
+if TYPE_CHECKING:
+    from hummingbit.index.folders import Folder
 
 # Writes many documents to a collection, in batches that are each acknowledged as a whole.
 #
@@ -103,22 +104,6 @@ def _held_type(
     if kinds == (True, True):
         return NUMBER if count(numbers) >= count(strings) else STRING
     return {(True, False): NUMBER, (False, True): STRING}.get(kinds)
-
-
-@dataclass(frozen=True, slots=True)
-class IngestReport:
-    """How many documents were read, how many of them were unchanged, and how long it took.
-
-    `repeated` counts those that a later document of their batch with the same id replaced, and
-    `refused` those that a service refused, which `documents` does not count.
-    """
-
-    documents: int
-    unchanged: int
-    seconds: float
-    generation: int
-    repeated: int = 0
-    refused: int = 0
 
 
 class _Batch(NamedTuple):

@@ -201,6 +201,22 @@ class UpsertResult:
 
 
 @dataclass(frozen=True, slots=True)
+class IngestReport:
+    """How many documents were read, how many of them were unchanged, and how long it took.
+
+    `repeated` counts those that a later document of their batch with the same id replaced, and
+    `refused` those that a service refused, which `documents` does not count.
+    """
+
+    documents: int
+    unchanged: int
+    seconds: float
+    generation: int
+    repeated: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteResult:
     """How many documents were deleted, and the generation without them."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -21,7 +20,6 @@ from hummingbit.corpus.stores import MIN_VECTOR_LENGTH, Point, read_milvus, read
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import (
     CodeError,
-    Codes,
     Packing,
     code_from_hex,
     code_to_hex,
@@ -31,18 +29,16 @@ from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.backend import AnyCollection, CollectionBackend
 from hummingbit.index.collection import pages_of
-from hummingbit.index.encoding import batches
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import EncoderMismatch, UnknownCollection
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.folders import Folder
-from hummingbit.index.ingestion import COMMIT_SIZE, IngestReport
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
 from hummingbit.index.languages import NONE as NO_STEMS
 from hummingbit.index.languages import stemmers
 from hummingbit.index.passages import Passages
 from hummingbit.index.rankings import HAMMING, RANKINGS
-from hummingbit.index.records import StoredDocument
+from hummingbit.index.records import IngestReport, StoredDocument
 from hummingbit.index.schema import AUTO, parse_field_types
 from hummingbit.index.store.annotations import (
     DocumentLabel,
@@ -156,8 +152,8 @@ class Export:
         self.labels: list[DocumentLabel] = []
         self.judgements: list[Judgement] = []
 
-    def documents(self) -> Iterator[tuple[Document, Codes]]:
-        """Yield each document and its code, ``uint8[n_bits / 8]``.
+    def documents(self) -> Iterator[Document]:
+        """Yield each document with its code.
 
         Raises:
             ReadError: if a line is not a valid document, or the export was cut short.
@@ -201,15 +197,13 @@ class Export:
             raise self._error(row, "must be an object")
         return row.record
 
-    def _document(self, row: Row, record: dict[str, Any]) -> tuple[Document, Codes]:
+    def _document(self, row: Row, record: dict[str, Any]) -> Document:
         code = record.get("code")
         try:
             if not isinstance(code, str):
                 raise DocumentError("code", "is missing; every line of an export has one")
-            packed = code_from_hex(code, self.header.n_bits)
-            if record.get("text") is not None or record.get("vector") is not None:
-                record = {name: value for name, value in record.items() if name != "code"}
-            return parse_document(record), packed
+            code_from_hex(code, self.header.n_bits)
+            return parse_document({**record, "code": code or None})
         except ValueError as error:
             raise self._error(row, str(error)) from None
 
@@ -409,49 +403,27 @@ def encoder_of_export(header: Header, known: Iterable[tuple[str, str]]) -> str |
 
 
 def import_documents(
-    collection: CollectionBackend,
+    collection: AnyCollection,
     export: Export,
     progress: Callable[[int], object] | None = None,
+    refused: Callable[[str, str], object] | None = None,
 ) -> IngestReport:
-    """Write the documents of an export to `collection`, in batches, with their codes.
+    """Write the documents of an export to `collection`, with their codes, labels and judgements.
 
-    If the collection has passages, its encoder makes their codes anew.
-
-    Labels and judgements follow the documents. Unchanged documents are skipped, so to resume an
-    import, run it again.
+    See :meth:`hummingbit.index.backend.AnyCollection.ingest`. If the collection has passages, its
+    encoder makes their codes anew. To resume an import, run it again.
 
     Raises:
         ReadError: if the export cannot be read. Earlier batches stay.
         StoreError: if the collection cannot be written.
         InputError: if the export has labels and the collection cannot. The documents stay.
     """
-    began = time.perf_counter()
-    read = written = 0
-    for batch in batches(export.documents(), COMMIT_SIZE):
-        changed = {
-            document.id
-            for document in collection.new_or_changed([document for document, _ in batch])
-        }
-        new_pairs = {
-            document.id: (document, code) for document, code in batch if document.id in changed
-        }
-        if new_pairs:
-            documents = [document for document, _ in new_pairs.values()]
-            codes = np.stack([code for _, code in new_pairs.values()])
-            if collection.passages is None:
-                written += collection.upsert_encoded(documents, codes).upserted
-            else:
-                # An export has the codes of documents, and passages are encoded anew.
-                written += collection.upsert(documents).upserted
-        read += len(batch)
-        if progress is not None:
-            progress(len(batch))
+    report = collection.ingest(export.documents(), progress=progress, refused=refused)
     import_annotations(collection, export)
-    seconds = time.perf_counter() - began
-    return IngestReport(read, read - written, seconds, collection.generation)
+    return replace(report, generation=collection.generation)
 
 
-def import_annotations(collection: CollectionBackend, export: Export) -> None:
+def import_annotations(collection: AnyCollection, export: Export) -> None:
     """Write the labels and judgements of an export after all its documents were read.
 
     Raises:

@@ -10,7 +10,6 @@ import lzma
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -64,18 +63,18 @@ from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.catalog import NO_ENCODER, encoder_by_dimensions
-from hummingbit.index.collection import Collection, pages_of
+from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
-from hummingbit.index.encoding import available_cores, batches
+from hummingbit.index.encoding import available_cores
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
 from hummingbit.index.facets import CALENDAR, DEFAULT_BUCKETS, Facet, parse_sort
-from hummingbit.index.ingestion import CollectionFieldTypes, IngestReport, ingest
+from hummingbit.index.ingestion import CollectionFieldTypes
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
 from hummingbit.index.payloads import PayloadUpdate, select_fields
 from hummingbit.index.rankings import RANKINGS
-from hummingbit.index.records import Query, StoredDocument
+from hummingbit.index.records import IngestReport, Query, StoredDocument
 from hummingbit.index.schema import AUTO
 from hummingbit.index.search import explain_no_order, explain_no_values, with_warnings
 from hummingbit.index.transfer import (
@@ -91,7 +90,7 @@ from hummingbit.index.transfer import (
 )
 
 if TYPE_CHECKING:
-    from hummingbit.remote import RemoteCollection, RemoteFolder
+    from hummingbit.remote import RemoteFolder
 
 
 # Prints the result of an ingestion.
@@ -128,81 +127,8 @@ def print_ingested(
     return 1 if report.refused else 0
 
 
-# Sends documents to a service, many at a time.
-
-
-# A request has at most this many documents, and about this many bytes.
-BATCH = 1000
-BATCH_BYTES = 4 << 20
-
-
-def send(
-    collection: AnyCollection,
-    documents: Iterable[Document],
-    total: int | None,
-) -> IngestReport:
-    """Let a service upsert documents, which it encodes; print which it refuses."""
-    from hummingbit.remote import record_of  # noqa: PLC0415 - only a service needs it
-
-    return send_records(cast("RemoteCollection", collection), map(record_of, documents), total)
-
-
-def send_records(
-    collection: RemoteCollection,
-    records: Iterable[dict[str, Any]],
-    total: int | None,
-    encoder_fingerprint: str | None = None,
-) -> IngestReport:
-    """Upsert documents, skipping unchanged ones; print which the service refuses."""
-    name = collection.name
-    began = time.perf_counter()
-    sent, unchanged, failed, repeated = 0, 0, 0, 0
-    with count_in_stage("sending", total) as advance:
-        try:
-            for part in _parts(records):
-                outcome = collection.bulk(part, encoder_fingerprint)
-                sent, failed = sent + len(part), failed + outcome["failed"]
-                unchanged += outcome["unchanged"]
-                repeated += len(part) - len({record["id"] for record in part})
-                for error in outcome["errors"]:
-                    print(f"refused: {error['id']}: {error['detail']}", file=sys.stderr)
-                advance(len(part))
-        except BaseException:
-            if sent > failed:
-                stored = counted(sent - failed, "document")
-                print(
-                    f"{name}: {stored} stored; to continue, run the command again", file=sys.stderr
-                )
-            raise
-    seconds = time.perf_counter() - began
-    return IngestReport(sent - failed, unchanged, seconds, collection.generation, repeated, failed)
-
-
-def send_export(given: AnyCollection, export: Export) -> IngestReport:
-    """Upsert the documents of an export with their codes, then its labels and judgements."""
-    from hummingbit.remote import exported_record  # noqa: PLC0415 - only a service needs it
-
-    collection, header = cast("RemoteCollection", given), export.header
-    records = (exported_record(document, code) for document, code in export.documents())
-    report = send_records(collection, records, header.documents, header.encoder_fingerprint)
-    collection.annotations.add([*export.labels, *export.judgements])
-    return report
-
-
-def _parts(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    from hummingbit.clients.calls import json_lines  # noqa: PLC0415 - only a service needs it
-
-    for batch in batches(records, BATCH):
-        part: list[dict[str, Any]] = []
-        size = 0
-        for record in batch:
-            length = len(json_lines([record]))
-            if part and size + length > BATCH_BYTES:
-                yield part
-                part, size = [], 0
-            part.append(record)
-            size += length
-        yield part
+def _print_refused(id_: str, reason: str) -> None:
+    print(f"refused: {id_}: {reason}", file=sys.stderr)
 
 
 # ``hummingbit index build|add|get|count|delete``: the documents of a collection.
@@ -524,11 +450,6 @@ def run_facets(args: argparse.Namespace) -> int:
     return 0
 
 
-def _local(args: argparse.Namespace, collection: AnyCollection) -> CollectionBackend | None:
-    """Return the collection unless it is a service's, which encodes and writes by itself."""
-    return cast("CollectionBackend", collection) if args.url is None else None
-
-
 def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport:
     if args.jobs < 1:
         raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
@@ -545,26 +466,31 @@ def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport
         )
     counts = [count_documents(source) for source in args.sources]
     total = None if None in counts else sum(count or 0 for count in counts)
-    local = _local(args, collection)
-    if local is None:
-        return send(collection, documents, total)
-    before = local.generation
+    n_stored = 0
     with count_in_stage("indexing", total) as advance, _ended_in_order():
+
+        def count(size: int) -> None:
+            nonlocal n_stored
+            n_stored += size
+            advance(size)
+
+        def refuse(id_: str, reason: str) -> None:
+            nonlocal n_stored
+            n_stored -= 1
+            _print_refused(id_, reason)
+
         try:
-            report = ingest(local, documents, jobs=args.jobs, progress=advance)
-            if isinstance(local, Collection):
-                local.save_words()
-            return report
+            return collection.ingest(documents, jobs=args.jobs, progress=count, refused=refuse)
         except BaseException as error:
-            if local.generation != before:
-                stored = counted(len(local), "document")
+            if n_stored > 0:
+                stored = counted(n_stored, "document")
                 print(
-                    f"{local.name}: {stored} stored; to continue, run"
+                    f"{collection.name}: {stored} stored; to continue, run"
                     " the same command as index add",
                     file=sys.stderr,
                 )
-            encodes = local.encoder is not None
-            if not encodes and isinstance(error, InputError) and error.field in ("text", "vector"):
+            is_content = isinstance(error, InputError) and error.field in ("text", "vector")
+            if is_content and collection.encoder_kind is None:
                 hint = "index build --encoder NAME makes a collection that encodes"
                 raise OptionError(f"{error}; {hint}") from None
             raise
@@ -596,9 +522,11 @@ def _check_recognized(args: argparse.Namespace, given: AnyCollection) -> None:
     Raises:
         OptionError: if most documents are like that, unless ``--allow-unknown`` is given.
     """
-    collection = _local(args, given)
-    encoder = None if collection is None else collection.encoder
-    if collection is None or encoder is None or not len(collection):
+    if args.url is not None:
+        return  # a service encodes by itself
+    collection = cast("CollectionBackend", given)
+    encoder = collection.encoder
+    if encoder is None or not len(collection):
         return
     if not isinstance(encoder.features, TextFeatures):
         _tell_cut(collection, encoder)
@@ -777,12 +705,8 @@ def run_import_points(args: argparse.Namespace) -> int:
             )
         with filling(folder, collection, is_new=is_new):
             documents = _documents(args, collection.encoder_kind, collection.n_bits, incomplete)
-            local = _local(args, collection)
-            if local is None:
-                report = send(collection, documents, None)
-            else:
-                with count_in_stage("importing") as advance:
-                    report = ingest(local, documents, progress=advance)
+            with count_in_stage("importing") as advance:
+                report = collection.ingest(documents, progress=advance, refused=_print_refused)
         status = _end_import(args, folder, collection, report, is_new=is_new)
     for sentence in incomplete:
         _print_error(sentence)
@@ -894,13 +818,11 @@ def run_import(args: argparse.Namespace) -> int:
         is_new = args.collection not in {*folder.collections(), *folder.aliases()}
         header = export.header
         collection = folder.collection_for(args.collection, header)
-        with filling(folder, collection, is_new=is_new):
-            local = _local(args, collection)
-            if local is None:
-                report = send_export(collection, export)
-            else:
-                with count_in_stage("importing", header.documents) as advance:
-                    report = import_documents(local, export, advance)
+        with (
+            filling(folder, collection, is_new=is_new),
+            count_in_stage("importing", header.documents) as advance,
+        ):
+            report = import_documents(collection, export, advance, _print_refused)
         return _end_import(args, folder, collection, report, is_new=is_new)
 
 

@@ -41,6 +41,7 @@ from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import GenerationChanged, StoreError
 from hummingbit.index.facets import Facet, Facets, SortField
 from hummingbit.index.filters import Filter, HasId
+from hummingbit.index.ingestion import ingest
 from hummingbit.index.milvus import schema
 from hummingbit.index.milvus.cluster import Catalogue, Cluster, Counters, Progress
 from hummingbit.index.milvus.filters import check_fields_on_milvus
@@ -61,6 +62,7 @@ from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
     EncodedQueries,
+    IngestReport,
     Query,
     ScrollPage,
     StoredDocument,
@@ -283,6 +285,17 @@ class MilvusCollection(SearchableCollection):
 
     def __len__(self) -> int:
         return self.count()
+
+    def ingest(
+        self,
+        documents: Iterable[Document],
+        *,
+        jobs: int = 1,
+        progress: Callable[[int], object] | None = None,
+        refused: Callable[[str, str], object] | None = None,  # noqa: ARG002 - none is refused
+    ) -> IngestReport:
+        """See :meth:`hummingbit.index.backend.AnyCollection.ingest`."""
+        return ingest(self, documents, jobs=jobs, progress=progress)
 
     def upsert(
         self,

@@ -224,6 +224,9 @@ def test_another_process_an_export_and_a_reopened_store_agree(
     export = Export(stream, "export.jsonl")
     copy = collection_for(folder, "copy", export.header)
     import_documents(copy, export)
+    stream.seek(0)
+    again = import_documents(copy, Export(stream, "export.jsonl"))
+    assert again.unchanged == again.documents == len(collection)
     assert copy.passages == PASSAGES
     scores = [found(hits) for hits in copy.search(queries, 50).hits]
     assert scores == [found(hits) for hits in collection.search(queries, 50).hits]
