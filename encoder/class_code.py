@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.text_features import Floats, SparseRows
+from hummingbit.encoder.text_features import Floats, SparseRows, native
 
 # The highest of a million probabilities, raised to this power, is still a float32 above 0.
 MAX_CERTAINTY_POWER = 6
@@ -44,7 +44,7 @@ _CLEAR = 0.5
 _ONE = np.float32(1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ClassMap:
     """p = softmax(x W + b), with `weight` W float32[F, C] and `bias` b float32[C]."""
 
@@ -57,9 +57,20 @@ class ClassMap:
 
     def scores_of_row(self, columns: npt.NDArray[np.intp], values: Floats) -> Floats:
         """Return the scores of one row that is 0 but for `values`, float32[C]."""
+        if native is not None:
+            scores_C = np.empty(len(self.bias), dtype=np.float32)
+            native.forward(scores_C, columns, values, *self._native_layer)
+            return scores_C
         products = self.weight.take(columns, axis=0) * values[:, None]
-        scores_C: Floats = products.sum(axis=0) + self.bias
-        return scores_C
+        return np.asarray(products.sum(axis=0) + self.bias)
+
+    @cached_property
+    def _native_layer(self) -> tuple[Any, ...]:
+        """Thresholds of 0, the weight, the bias and no activation, for the compiled code."""
+        weight, bias = (
+            np.ascontiguousarray(array, np.float32) for array in (self.weight, self.bias)
+        )
+        return np.zeros_like(bias), weight, bias, False
 
     def soften(self, temperature: float) -> ClassMap:
         """Return the map p = softmax((x W + b) / `temperature`)."""
@@ -179,7 +190,10 @@ class ClassCode:
             np.abs(class_W, out=class_W)
             class_W *= signs
         # numpy may round the power of a number otherwise than that of an array.
-        weights[len(class_W) :] = self._certainty_weights(q.reshape(1, 1))[0] * h
+        w_1 = np.float32(self.certainty_weight) * q.reshape(1) ** np.float32(self.certainty_power)
+        is_unclear = q < _CLEAR and self.certainty_power
+        np.multiply(w_1, self._alternating if is_unclear else _ONE, out=weights[len(class_W) :])
+        weights[len(class_W) :] *= h
         return weights
 
     def _weights_of(self, scores_NC: Floats, terms_N: npt.NDArray[Any]) -> Floats:
@@ -249,6 +263,10 @@ def _fit_signs_of_one(
     diagonal_W: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
     """Return the :func:`fit_signs` of one query, bit for bit, in a third of the time."""
+    if native is not None:
+        signs = np.empty(len(weights_W))
+        native.fit_signs(signs, weights_W, covariance, diagonal_W, _LEAST_GAIN)
+        return signs
     z = np.where(weights_W > 0, 1.0, -1.0)
     while True:
         gains = (z - weights_W) @ covariance

@@ -578,9 +578,13 @@ class IndexedCollection(SearchableCollection, ABC):
         stored = self.store.read_ids(rows)
         if not search.needs_codes:
             return stored
-        codes = generation.codes_of(np.array(rows, dtype=np.int64))
-        packed = zip(rows, map(bytes, codes), strict=True)
-        return {row: (*stored[row][:3], code) for row, code in packed if row in stored}
+        packed = generation.codes_of(np.array(rows, dtype=np.int64)).tobytes()
+        size = self.n_bits // 8
+        return {
+            row: (stored[row][0], None, None, packed[at : at + size])
+            for row, at in zip(rows, range(0, len(packed), size), strict=True)
+            if row in stored
+        }
 
     def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
         """Return the analyzer for highlights of texts whose words are not indexed."""

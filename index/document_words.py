@@ -13,6 +13,8 @@ from hummingbit.index.records import StoredRow
 
 CONTEXTS = 8
 """How many documents say what a word is about."""
+CONTEXTS_KEPT = 256
+"""The passages of so many words are kept, because the words of queries repeat."""
 MOST_READ = 1_000_000
 """No further document is read once so many characters were."""
 
@@ -47,6 +49,16 @@ class DocumentWords(KnownWords):
         If no document has the word, they are those for the words that begin with it. A passage has
         the word in it and at most :data:`hummingbit.index.highlights.PASSAGE` characters.
         """
+        kept = self.lexical.kept_contexts
+        contexts = kept.get(word)
+        if contexts is None:
+            contexts = self._find_contexts(word)
+            if len(kept) >= CONTEXTS_KEPT:
+                kept.clear()
+            kept[word] = contexts
+        return contexts
+
+    def _find_contexts(self, word: str) -> list[str]:
         if not self.has_word(word) and not self.has_prefix(word):
             return []
         query = self.lexical.weigh(word)

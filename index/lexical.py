@@ -849,7 +849,8 @@ class Field:
 
     def rows_with(self, number: int) -> Rows:
         """Return the rows of the documents that have the term of this number, ascending."""
-        return np.concatenate([segment.rows_with(number) for segment in self.segments])
+        rows = [segment.rows_with(number) for segment in self.segments]
+        return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
     def idf(self, number: int, *, bursty: bool = False) -> float:
         """Return the idf of a term, 0 if no document has it; more with `bursty`, if they repeat it.
@@ -983,17 +984,14 @@ def _add_terms(
     for start in range(0, len(terms), TERMS_AT_ONCE):
         checkpoint()
         some = terms[start : start + TERMS_AT_ONCE]
-        numbers = np.array([term.number for term in some], dtype=np.int64)
-        weights = np.array([term.weight * UNIT for term in some])
-        repeats_of = np.array([term.repeats for term in some], dtype=np.int64)
         kernel.native.add_terms(
             *_as_arguments(scores),
             *segment.arguments(targets),
             *impacts,
             len(some),
-            numbers,
-            weights,
-            repeats_of,
+            array("q", [term.number for term in some]),
+            array("d", [term.weight * UNIT for term in some]),
+            array("q", [term.repeats for term in some]),
         )
 
 
@@ -1066,11 +1064,11 @@ def add_summaries(
             matches.add(_score_summaries(segment, shares, highest, average_size))
             continue
         checkpoint()
-        numbers, own = np.array(shares, dtype=np.int64).T.copy()
         kernel.native.add_summaries(
             *_as_arguments(scores),
             *segment.arguments(targets),
-            *(len(shares), numbers, own),
+            *(len(shares), array("q", [number for number, _ in shares])),
+            array("q", [share for _, share in shares]),
             *(segment.summary_sizes, segment.live, LEAST_OF_SHARE_UNIT, float(SHARE_UNIT)),
             *(SUMMARY_WEIGHT * UNIT * highest, 1 - B, B, average_size),
             np.empty(len(segment.rows), dtype=np.int32),
@@ -1336,10 +1334,16 @@ class LexicalIndex:
         """
         return lru_cache(NUMBERS_KEPT)(self.vocabulary.get)
 
-    def frequency(self, term: str) -> int:
-        """Return how many documents have a term."""
-        number = self.number_of(term)
-        return 0 if number is None else self.texts.frequency(number)
+    @cached_property
+    def frequency(self) -> Callable[[str], int]:
+        """Returns how many documents have a term; the last are kept, as by `number_of`."""
+        number_of, frequency = self.number_of, self.texts.frequency
+
+        def count(term: str) -> int:
+            number = number_of(term)
+            return 0 if number is None else frequency(number)
+
+        return lru_cache(NUMBERS_KEPT)(count)
 
     def share(self, word: str) -> float:
         """Return the share of the documents that have the word, or one with its stem."""
@@ -1380,14 +1384,14 @@ class LexicalIndex:
 
         Documents have the terms. `known` tells which words of a typed query they have.
         """
-        for chunk in text.split():
+        for chunk in text.split() if other_forms(text) else ():
             terms = filter(self.frequency, map(self._term_of, other_forms(chunk)))
             if terms_of_forms := [term for term in terms if term not in self._stop_terms]:
                 words = self.analyzer.split(chunk)
                 covered = bool(words) and all(known.get(word, True) for word in words)
                 yield from ((term, covered) for term in terms_of_forms)
         pieces = _PIECE.findall(text.lower())
-        runs = [*joins(pieces)] if known else []
+        runs = joins(pieces) if known else []
         joined_terms = self.analyzer.stem([joined for _, _, joined in runs])
         for (start, stop, _), term in zip(runs, joined_terms, strict=True):
             if self.frequency(term):
@@ -1526,8 +1530,7 @@ class LexicalIndex:
         of_text = query.terms[: len(query.terms) - len(query.added or ())]
         words = {term.term for term in of_text if term.idf} - self._stop_terms
         most = max(1, int(RARE * len(self)))
-        rare = [word for word in words if 0 < self.frequency(word) <= most]
-        rows = self.rows_with_all(rare)
+        rows = self.rows_with_all([word for word in words if 0 < self.frequency(word) <= most])
         return int(rows[0]) if len(rows) == 1 else None
 
     def _rows_with(self, term: str) -> Rows:
@@ -1548,6 +1551,11 @@ class LexicalIndex:
     @cached_property
     def _kept_substitutes(self) -> dict[str, dict[str, tuple[dict[str, float], float]]]:
         """The substitutes of the last texts: a search weighs a text more than once."""
+        return {}
+
+    @cached_property
+    def kept_contexts(self) -> dict[str, list[str]]:
+        """What :class:`hummingbit.index.document_words.DocumentWords` found for the last words."""
         return {}
 
     @cached_property

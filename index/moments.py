@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.index.engines import kernel
 from hummingbit.index.lexical import Scores
 
 Integers = npt.NDArray[np.int64]
@@ -117,11 +118,22 @@ class CodeMoments:
         Raises:
             ValueError: if the moments have no products.
         """
+        if kernel.native is not None:
+            return self._compiled_discriminant(np.ascontiguousarray(codes))
         bits = unpack_codes(codes).astype(np.int64) * 2 - 1
         difference = bits.sum(axis=0) - len(codes) * (self.sums / max(self.n_codes, 1))
         # Integers, because the order of additions must not change the weights.
         whole: Integers = np.rint(difference * UNIT).astype(np.int64)
         return (self._precision @ whole).astype(np.float64)
+
+    def _compiled_discriminant(self, codes: Codes) -> npt.NDArray[np.float64]:
+        n_bits, precision = len(self.sums), self._precision
+        whole, weights = np.empty(n_bits, dtype=np.int64), np.empty(n_bits)
+        kernel.native.discriminant(
+            *(len(codes), n_bits, codes, self.sums, max(self.n_codes, 1), UNIT),
+            *(precision, whole, weights),
+        )
+        return weights
 
     @cached_property
     def _precision(self) -> Integers:
@@ -145,6 +157,12 @@ class CodeMoments:
         """
         if self.products is None:
             raise ValueError(f"codes of {len(self.sums)} bits have no products")
+        if kernel.native is not None:
+            weights = np.ascontiguousarray(weights)
+            total, high, low = kernel.native.moments(
+                len(self.sums), self.sums, self.products, weights
+            )
+            return StandardScore.of_sums(self.n_codes, total, (high << 64) + low)
         products = self.products @ weights
         if self.n_codes < 2**24:
             # With |w| adding up to less than 2**31, products are below 2**55, and each half of one

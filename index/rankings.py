@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import (
     TYPE_CHECKING,
     ClassVar,
@@ -841,7 +840,7 @@ class HybridRanking(NamedRanking):
                 yield self._scorer_from_statistics(query, words, self._statistics)
             else:
                 if queries.is_unrecognized(position):
-                    query = replace(query, weights=np.zeros_like(query.weights))
+                    query = query.with_weights(np.zeros_like(query.weights))
                 scorer = self._scorer(query, words)
                 if self._n_feedback:
                     scorer = self._with_feedback(scorer, scorer.best_rows(self._n_feedback)[0])
@@ -859,8 +858,8 @@ class HybridRanking(NamedRanking):
         learned = self._moments.discriminant(self._generation.codes_of(rows))
         weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
         weights += self._feedback_weight * _of_length_1(learned)
-        query = replace(scorer.query, weights=weights[None].astype(np.float32))
-        return replace(scorer, query=query, by_codes=self._standard_score(query))
+        query = scorer.query.with_weights(weights[None].astype(np.float32))
+        return scorer._replace(query=query, by_codes=self._standard_score(query))
 
     def _with_guard(self, scorer: _Scorer, n_best: int) -> _Scorer:
         """Return `scorer` with a document that alone has all rare words in the first hits."""
@@ -869,12 +868,12 @@ class HybridRanking(NamedRanking):
             return scorer
         rows, scores = scorer.best_rows(n_best)
         if len(rows) < GUARDED or row in rows[:GUARDED]:
-            return replace(scorer, first=(rows, scores))
+            return scorer._replace(first=(rows, scores))
         guard = Guard(row, math.nextafter(scores[GUARDED - 1], math.inf))
         others = rows != row
         rows, scores = np.append(rows[others], row), np.append(scores[others], guard.score)
         order = np.lexsort((rows, -scores))[:n_best]
-        return replace(scorer, guard=guard, first=(rows[order], scores[order]))
+        return scorer._replace(guard=guard, first=(rows[order], scores[order]))
 
     def _standard_score(self, query: EncodedQueries) -> StandardScore:
         """Return the standard score of a query's score by codes, over all documents."""
@@ -901,14 +900,14 @@ class HybridRanking(NamedRanking):
             message = f"has {len(statistics)} statistics of its search, not {n_expected}"
             raise InputError("cursor", f"{message}; request the first page again") from None
         weights = np.array([statistics[N_STATISTICS:end]], dtype=np.float32)
-        query = replace(query, weights=weights)
+        query = query.with_weights(weights)
         matches = self._lexical.matches(weighed)
         by_words, by_codes = StandardScore(*statistics[:2]), StandardScore(*statistics[2:4])
         scorer = _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
         row, score = statistics[4:N_STATISTICS]
         # The document may have been deleted since.
         is_held = 0 <= row < 2**53 and matches.scores_of(np.array([int(row)]))[0] > 0
-        return replace(scorer, guard=Guard(int(row), score)) if is_held else scorer
+        return scorer._replace(guard=Guard(int(row), score)) if is_held else scorer
 
 
 def _shares_of_best(matches: Matches) -> StandardScore:
@@ -934,8 +933,7 @@ class Guard(NamedTuple):
 NO_GUARD = Guard(-1, 0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Scorer:
+class _Scorer(NamedTuple):
     """One query: the scores by words of all documents, and the scores of any by both."""
 
     weighed: WeighedQuery

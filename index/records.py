@@ -104,6 +104,21 @@ class EncodedQueries:
             self.left_out,
         )
 
+    def with_weights(self, weights: Floats) -> EncodedQueries:
+        """Return the queries with other weights, sooner than :func:`dataclasses.replace` does."""
+        return EncodedQueries(
+            self.codes,
+            weights,
+            self.texts,
+            self.weighted,
+            self.terms,
+            self.vectors,
+            self.has_words,
+            self.read,
+            self.examples,
+            self.left_out,
+        )
+
     def words_of(self, position: int) -> QueryWords | None:
         """Return what searches by words take of a query; None if it has no text."""
         text, terms = self.texts[position], self.terms[position]

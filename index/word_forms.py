@@ -59,13 +59,14 @@ def other_forms(text: str) -> list[str]:
     return forms
 
 
-def joins(words: list[str], longest: int = 3) -> Iterator[tuple[int, int, str]]:
-    """Yield where runs of 2 to `longest` words begin and end, and the words joined."""
-    for length in range(2, longest + 1):
-        for start in range(len(words) - length + 1):
-            joined = "".join(words[start : start + length])
-            if len(joined) <= MAX_LENGTH:
-                yield start, start + length, joined
+def joins(words: list[str], longest: int = 3) -> list[tuple[int, int, str]]:
+    """Return where runs of 2 to `longest` words begin and end, and the words joined."""
+    joined = [
+        (start, start + length, "".join(words[start : start + length]))
+        for length in range(2, longest + 1)
+        for start in range(len(words) - length + 1)
+    ]
+    return [run for run in joined if len(run[2]) <= MAX_LENGTH]
 
 
 def parts_of(word: str) -> list[str]:

@@ -257,7 +257,46 @@ end:
     return result;
 }
 
+/* fit_signs(signs, weights, covariance, diagonal, least): write the signs, float64[W], by which
+   codewords are about as near as by the weights, float32[W]. The covariance of the codewords is
+   float64[W, W], and no sign is changed for a gain of at most `least` (class_code.py). */
+static PyObject *fit_signs(PyObject *module, PyObject *const *items, Py_ssize_t n_items) {
+    (void)module;
+    if (n_items != 5) return PyErr_Format(PyExc_TypeError, "fit_signs takes 5 arguments");
+    views_t views = {.n = 0};
+    PyObject *result = NULL;
+    size_t n, n_weights, n_products, n_diagonal;
+    double *z = take(&views, items[0], PyBUF_WRITABLE, 8, &n);
+    const float *w = z ? take(&views, items[1], PyBUF_SIMPLE, 4, &n_weights) : NULL;
+    const double *covariance = w ? take(&views, items[2], PyBUF_SIMPLE, 8, &n_products) : NULL;
+    const double *own = covariance ? take(&views, items[3], PyBUF_SIMPLE, 8, &n_diagonal) : NULL;
+    const double least = own ? PyFloat_AsDouble(items[4]) : 0;
+    if (own == NULL || PyErr_Occurred()) goto end;
+    if (!n || n_weights != n || n_diagonal != n || n_products / n != n || n_products % n) {
+        PyErr_SetString(PyExc_ValueError, "the signs, weights or covariances do not fit");
+        goto end;
+    }
+    for (size_t b = 0; b < n; b++) z[b] = w[b] > 0 ? 1 : -1;
+    for (;;) {
+        size_t best = 0;
+        double highest = 0;
+        for (size_t b = 0; b < n; b++) {
+            double sum = 0;
+            for (size_t c = 0; c < n; c++) sum += (z[c] - w[c]) * covariance[c * n + b];
+            const double gain = sum * z[b] - own[b];
+            if (b == 0 || gain > highest) best = b, highest = gain;
+        }
+        if (!(4 * highest > least)) break;
+        z[best] = -z[best];
+    }
+    result = Py_NewRef(Py_None);
+end:
+    release(&views);
+    return result;
+}
+
 static PyMethodDef methods[] = {
+    {"fit_signs", (PyCFunction)(void (*)(void))fit_signs, METH_FASTCALL, NULL},
     {"weigh", (PyCFunction)(void (*)(void))weigh, METH_FASTCALL, NULL},
     {"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+from hummingbit.encoder import class_code
 from hummingbit.encoder.artifact import ArtifactError, load_encoder, write_artifact
 from hummingbit.encoder.class_code import ClassCode, ClassMap, covariance_of, fit_signs
 from hummingbit.encoder.codes import unpack_codes
@@ -159,6 +160,30 @@ def test_a_query_of_few_terms_and_no_clear_class_has_fitted_signs() -> None:
     assert np.array_equal(
         unpack_codes(encoder.encode_queries(texts)), (weights > 0).astype(np.uint8)
     )
+
+
+@pytest.mark.skipif(class_code.native is None, reason="the module was not built")
+@given(
+    seed=st.integers(0, 2**32 - 1), classes=st.integers(2, 40), n_bits=st.sampled_from([1, 7, 16])
+)
+def test_the_compiled_weights_of_a_query_are_those_of_numpy(
+    seed: int, classes: int, n_bits: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    maps = [
+        ClassMap(rng.normal(size=(50, classes)).astype(np.float32), np.zeros(classes, np.float32))
+        for _ in range(2)
+    ]
+    codewords = rng.choice([-1, 1], size=(classes, n_bits)).astype(np.float32)
+    certainty = np.sort(rng.normal(size=3).astype(np.float32))
+    code = ClassCode(*maps, codewords, certainty, 4.0, 0.5, 2.0, 40)
+    for _ in range(5):
+        columns = np.sort(rng.choice(50, rng.integers(0, 30), replace=False))
+        values = rng.random(len(columns), np.float32)
+        compiled = code.weights_of_row(columns, values)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(class_code, "native", None)
+            assert np.array_equal(code.weights_of_row(columns, values), compiled)
 
 
 def test_the_terms_of_a_vector_are_its_entries_that_are_not_0() -> None:

@@ -76,3 +76,15 @@ def test_a_removed_document_says_nothing(tmp_path: Path) -> None:
     assert words is not None
     collection.delete(["d0"])
     assert len([text for text in words.contexts("zirconolite") if text]) == 1
+
+
+def test_what_texts_say_of_a_word_is_read_once_and_again_after_a_write(tmp_path: Path) -> None:
+    collection = collection_of(tmp_path, TEXTS)
+    first, second = collection.find_words(), collection.find_words()
+    assert first is not None
+    assert second is not None
+    assert second.contexts("zirconolite") is first.contexts("zirconolite")
+    collection.upsert([Document(id="d0", text="zirconolite is a boat on the river")])
+    later = collection.find_words()
+    assert later is not None
+    assert any("boat" in text for text in later.contexts("zirconolite"))

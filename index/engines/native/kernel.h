@@ -363,6 +363,21 @@ int add_summaries(const postings_t *p, const query_terms_t *query, const summari
 size_t best_by_words(const scores_t *s, size_t k, scored_t *entries);
 /* Write the k best documents and their number; return 0 if memory ran out. */
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n);
+/* ---- moments of codes */
+
+/* Write the weights by which CodeMoments.discriminant tells n_codes packed codes from all n_all;
+   `whole` is int64[n_bits]. `sums` and `precision` are int64[n_bits] and int64[n_bits, n_bits]. */
+void discriminant(const uint8_t *codes, size_t n_codes, size_t n_bits, const int64_t *sums,
+                  double n_all, double unit, const int64_t *precision, int64_t *whole,
+                  double *weights);
+/* Write the sum of the scores of all codes, and the sum of their squares in two parts, the high one
+   in units of 2^64. `products` is symmetric. No number in it or in `sums` reaches 2^31, nor does
+   the sum of the absolute weights. */
+void moments_of_scores(size_t n_bits, const int64_t *sums, const int64_t *products,
+                       const int64_t *weights, int64_t *total, int64_t *high, uint64_t *low);
+
+/* ---- ascending lists */
+
 /* Write the numbers that two ascending lists have in common; return how many. */
 size_t in_both(const int64_t *few, size_t n_few, const int64_t *many, size_t n_many, int64_t *both);
 

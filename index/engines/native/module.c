@@ -395,6 +395,40 @@ FUNCTION(in_both_) {
     return PyLong_FromSize_t(n);
 }
 
+/* discriminant(n_codes, n_bits, codes, sums, n_all, unit, precision, whole, weights): write the
+   weights of bits that tell codes from all codes (discriminant). */
+FUNCTION(discriminant_) {
+    args_t a = begin_args(items, n_items, 9);
+    const size_t n_codes = take_number(&a, 0, MAX_PLACES);
+    const size_t n_bits = take_number(&a, 1, 64 * MAX_WORDS);
+    const uint8_t *codes = take_input(&a, n_codes * (n_bits / 8), 1);
+    const int64_t *sums = take_input(&a, n_bits, sizeof *sums);
+    const double n_all = take_double(&a), unit = take_double(&a);
+    const int64_t *precision = take_input(&a, n_bits * n_bits, sizeof *precision);
+    int64_t *whole = take_output(&a, n_bits, sizeof *whole);
+    double *weights = take_output(&a, n_bits, sizeof *weights);
+    RETURN_IF_BAD(a)
+    discriminant(codes, n_codes, n_bits, sums, n_all, unit, precision, whole, weights);
+    release(&a);
+    Py_RETURN_NONE;
+}
+
+/* moments(n_bits, sums, products, weights): return the sum of the scores of all codes, and the sum
+   of their squares as a multiple of 2^64 and the rest (moments_of_scores). */
+FUNCTION(moments) {
+    args_t a = begin_args(items, n_items, 4);
+    const size_t n_bits = take_number(&a, 1, 64 * MAX_WORDS);
+    const int64_t *sums = take_input(&a, n_bits, sizeof *sums);
+    const int64_t *products = take_input(&a, n_bits * n_bits, sizeof *products);
+    const int64_t *weights = take_input(&a, n_bits, sizeof *weights);
+    int64_t total, high;
+    uint64_t low;
+    RETURN_IF_BAD(a)
+    moments_of_scores(n_bits, sums, products, weights, &total, &high, &low);
+    release(&a);
+    return Py_BuildValue("LLK", (long long)total, (long long)high, (unsigned long long)low);
+}
+
 /* paths(): return the names of the paths that this processor supports, the fastest first. */
 FUNCTION(paths) {
     const path_t *supported;
@@ -451,6 +485,8 @@ static PyMethodDef methods[] = {
     METHOD("best_by_words", best_by_words_),
     METHOD("best_by_both", best_by_both_),
     METHOD("in_both", in_both_),
+    METHOD("discriminant", discriminant_),
+    METHOD("moments", moments),
     METHOD("paths", paths),
     METHOD("use", use),
     {NULL, NULL, 0, NULL},

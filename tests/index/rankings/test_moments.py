@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.index import moments
+from hummingbit.index.engines import kernel
 from hummingbit.index.moments import UNIT, CodeMoments, StandardScore, sums_of_scores
 
 
@@ -110,3 +111,27 @@ def test_where_all_scores_are_equal_standard_scores_are_zero() -> None:
     assert StandardScore.of_sums(3, 21, 147).standardize(np.array([7, 7])).tolist() == [0, 0]
     assert StandardScore.of_sums(0, 0, 0).standardize(np.array([7])).tolist() == [0]
     assert StandardScore.of_sums(2, 10, 68).standardize(np.array([2, 8])).tolist() == [-1, 1]
+
+
+@pytest.mark.skipif(kernel.native is None, reason="the kernel was not built")
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_bits=st.sampled_from([8, 24, 64, 200]),
+    n_codes=st.integers(0, 60),
+    n_chosen=st.integers(0, 9),
+    times=st.sampled_from([1, 7, 2**24]),
+)
+def test_the_kernel_computes_what_numpy_does(
+    *, seed: int, n_bits: int, n_codes: int, n_chosen: int, times: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, (n_codes, n_bits // 8), dtype=np.uint8)
+    chosen = rng.integers(0, 256, (n_chosen, n_bits // 8 + 1), dtype=np.uint8)[:, :-1]
+    weights = rng.integers(-(2**20), 2**20, n_bits)
+    of_codes = CodeMoments.of_codes(codes, np.full(n_codes, times))
+    by_kernel = of_codes.discriminant(chosen).tolist(), of_codes.standard_score(weights)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "native", None)
+        by_numpy = of_codes.discriminant(chosen).tolist(), of_codes.standard_score(weights)
+    assert by_kernel == by_numpy
