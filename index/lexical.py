@@ -420,10 +420,13 @@ class Segment:
         return replace(self, terms=terms, _frequencies={}, _occurrences={}, _positions_among=[])
 
     def _postings(self, term: int) -> slice:
-        at = int(np.searchsorted(self.terms, term))
-        if at == len(self.terms) or self.terms[at] != term:
-            return slice(0, 0)
-        return slice(int(self.starts[at]), int(self.starts[at + 1]))
+        at, n_terms = term, len(self.terms)
+        # A base mostly has all terms, each in its own place.
+        if at >= n_terms or self.terms.item(at) != term:
+            at = int(np.searchsorted(self.terms, term))
+            if at == n_terms or self.terms.item(at) != term:
+                return slice(0, 0)
+        return slice(self.starts.item(at), self.starts.item(at + 1))
 
 
 def build_segment(
@@ -595,6 +598,8 @@ MOST_IN_HEAP = 1024
 BEST = np.dtype([("score", np.float64), ("row", np.int64)])
 """One of the best documents, as the kernel writes it."""
 
+BLOCK = 256
+"""The scores whose highest the kernel keeps."""
 # A group is every n-th of n * GROUP documents. The highest score of each group is kept, so that a
 # search for high scores skips most documents. Groups of neighbours would take six times as long.
 GROUP = 256
@@ -616,6 +621,8 @@ class Matches:
         Scores are added before any of them is searched for.
         """
         self.parts = parts
+        self.highest_of_blocks: list[Integers] = []
+        """The highest scores of the blocks of each part, once the kernel has found the best."""
 
     def add(self, more: ScoredRows) -> None:
         """Add the scores of some documents, by row, all of which are held here."""
@@ -628,9 +635,11 @@ class Matches:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
         best_of_parts: list[tuple[Rows, Integers]] = []
         if allowed_rows is None and k <= MOST_IN_HEAP and kernel.native is not None:
-            if len(self.parts) == 1:
-                return _best_by_heap(*self.parts[0], k)
-            rows, scores = _concatenate([_best_by_heap(*part, k) for part in self.parts])
+            found = [_best_by_heap(*part, k) for part in self.parts]
+            self.highest_of_blocks = [highest for _, highest in found]
+            if len(found) == 1:
+                return found[0][0]
+            rows, scores = _concatenate([best_of_part for best_of_part, _ in found])
             order = np.lexsort((rows, -scores))[:k]
             return ScoredRows(rows[order], scores[order])
         for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
@@ -705,11 +714,11 @@ def best(scores: Scores, k: int, highest: Scores) -> npt.NDArray[np.int64]:
     return positions[np.argsort(-values, kind="stable")]
 
 
-def _best_by_heap(rows: Rows, scores: Scores, k: int) -> ScoredRows:
-    """Return what :func:`best` does, as the kernel finds it in one pass."""
-    found = np.empty(k, dtype=BEST)
-    found = found[: kernel.native.best_by_words(*_as_arguments(scores), k, found)]
-    return ScoredRows(rows[found["row"]], found["score"].astype(np.int64))
+def _best_by_heap(rows: Rows, scores: Scores, k: int) -> tuple[ScoredRows, Integers]:
+    """Return what :func:`best` does, and the highest score of each block, all found in one pass."""
+    found, highest = np.empty(k, dtype=BEST), np.empty(-(-len(scores) // BLOCK), dtype=np.int64)
+    found = found[: kernel.native.best_by_words(*_as_arguments(scores), highest, k, found)]
+    return ScoredRows(rows[found["row"]], found["score"].astype(np.int64)), highest
 
 
 def _highest_of_groups(scores: Scores) -> Scores:
@@ -1039,10 +1048,20 @@ def average_size(fields: Iterable[Field]) -> float:
     return sum(totals) / sum(numbers) if sum(totals) else 1.0
 
 
+def shares_of_terms(terms: Sequence[TermWeight]) -> list[tuple[int, int]]:
+    """Return the number of each term and its share of the squares of all weights, in units."""
+    squares = [term.weight**2 for term in terms]
+    total = sum(squares)
+    return [
+        (term.number, round(SHARE_UNIT * (square / total)))
+        for term, square in zip(terms, squares, strict=True)
+    ]
+
+
 def add_summaries(
     field: Field,
     matches: Matches,
-    weights: Sequence[tuple[int, float]],
+    shares: Sequence[tuple[int, int]],
     highest: float,
     average_size: float,
     *,
@@ -1050,11 +1069,9 @@ def add_summaries(
 ) -> None:
     """Add what the summaries in a field count to the `matches` of the texts.
 
-    `weights` are the numbers of the query's terms and their weights; `highest` is the sum of the
+    `shares` are the :func:`shares_of_terms` of the query's terms; `highest` is the sum of their
     weights with repetitions. With `of_texts`, the field is that of the texts.
     """
-    total = sum(weight**2 for _, weight in weights)
-    shares = [(number, round(SHARE_UNIT * (weight**2 / total))) for number, weight in weights]
     for number, segment in enumerate(field.segments):
         if segment.summary_sizes is None:
             continue
@@ -1585,10 +1602,10 @@ class LexicalIndex:
         if query.average_title_length is not None and in_titles:
             self.titles.add_to(matches, in_titles, query.average_title_length)
         if query.average_summary_size and in_texts:
-            weights = [(term.number, term.weight) for term in in_texts]
+            shares = shares_of_terms(in_texts)
             for field, of_texts in ((self.texts, True), (self.summaries, False)):
                 size = query.average_summary_size
-                add_summaries(field, matches, weights, highest, size, of_texts=of_texts)
+                add_summaries(field, matches, shares, highest, size, of_texts=of_texts)
         return matches
 
     def own_score(self, query: WeighedQuery) -> int:

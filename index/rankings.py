@@ -38,7 +38,15 @@ from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.errors import RowsRemoved
 from hummingbit.index.kept_vectors import NONE, packed_size, unpack_vectors
-from hummingbit.index.lexical import BEST, MOST_IN_HEAP, UNIT, LexicalIndex, Matches, WeighedQuery
+from hummingbit.index.lexical import (
+    BEST,
+    MOST_IN_HEAP,
+    UNIT,
+    LexicalIndex,
+    Matches,
+    ScoredRows,
+    WeighedQuery,
+)
 from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
 from hummingbit.index.passages import PASSAGE_BITS, CodeColumn
 from hummingbit.index.records import EncodedQueries, Examples, QueryWords
@@ -458,7 +466,7 @@ class Bm25Ranking(NamedRanking):
         """
         self._lexical = lexical
         self._statistics = statistics
-        self._kept = _OfOneQuery(self._compute_matches)
+        self._kept: _OfOneQuery[tuple[WeighedQuery, Matches]] = _OfOneQuery()
 
     @classmethod
     def of(cls, documents: SearchedDocuments, search: Search) -> Bm25Ranking:
@@ -511,7 +519,7 @@ class Bm25Ranking(NamedRanking):
         return of_all
 
     def _matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
-        return self._kept.of(queries)
+        return self._kept.of(self._compute_matches, queries)
 
     def _compute_matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
         for words in words_of(queries, self.name):
@@ -522,20 +530,26 @@ class Bm25Ranking(NamedRanking):
 class _OfOneQuery(Generic[Computed]):
     """What a ranking computes for a query; it is kept if the query comes alone, until the next.
 
-    So to rank more of its documents, or some documents only, takes less time.
+    So to rank more of its documents, or some documents only, takes less time. It does not hold the
+    ranking, because the scores of a million documents in a cycle would wait for the garbage
+    collector, and each search would take memory that is not in the processor's caches.
     """
 
-    def __init__(self, compute: Callable[..., Iterator[Computed]]) -> None:
-        self._compute = compute
+    def __init__(self) -> None:
         self._last: tuple[EncodedQueries, Computed] | None = None
 
-    def of(self, queries: EncodedQueries, *options: int) -> Iterator[Computed]:
-        """Yield what is computed for each query, with the `options` unless it is kept."""
+    def of(
+        self,
+        compute: Callable[..., Iterator[Computed]],
+        queries: EncodedQueries,
+        *options: int,
+    ) -> Iterator[Computed]:
+        """Yield what `compute` does for each query, with the `options`, unless it is kept."""
         last = self._last
         if last is not None and last[0] is queries:
             yield last[1]
             return
-        for computed in self._compute(queries, *options):
+        for computed in compute(queries, *options):
             if len(queries) == 1:
                 self._last = queries, computed
             yield computed
@@ -685,6 +699,8 @@ NEAREST_SHARE = 3_000
 """One in so many documents is scored as one of the nearest by codes, and bounds what codes add to
 the others. Of a million uniform codes of 256 bits, a hybrid search then takes 8 ms in place of 16
 (``python -m benchmarks.scale --size 1e6``)."""
+FIRST_BY_WORDS = 16
+"""How many of the best by words are scored first: the better they are, the fewer others must be."""
 N_STATISTICS = 6  # of a query's scores, before its weights and those of its terms
 
 
@@ -757,7 +773,7 @@ class HybridRanking(NamedRanking):
         self._feedback_weight = feedback_weight
         self._guarded = guarded
         self._statistics = statistics
-        self._kept = _OfOneQuery(self._compute_scorers)
+        self._kept: _OfOneQuery[_Scorer] = _OfOneQuery()
 
     @classmethod
     def of(cls, documents: SearchedDocuments, search: Search) -> NamedRanking:
@@ -831,7 +847,7 @@ class HybridRanking(NamedRanking):
 
         If the guard needs the best documents, `n_best` of them are kept.
         """
-        return self._kept.of(queries, n_best)
+        return self._kept.of(self._compute_scorers, queries, n_best)
 
     def _compute_scorers(self, queries: EncodedQueries, n_best: int) -> Iterator[_Scorer]:
         for position, words in enumerate(words_of(queries, self.name)):
@@ -849,9 +865,11 @@ class HybridRanking(NamedRanking):
     def _scorer(self, query: EncodedQueries, words: QueryWords) -> _Scorer:
         weighed = self._lexical.weigh(*words, hybrid=True)
         matches = self._lexical.matches(weighed)
-        by_words = _shares_of_best(matches)
+        first = matches.best(FIRST_BY_WORDS)
+        by_words = _shares_of_best(first)
         by_codes = self._standard_score(query)
-        return _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
+        parts = weighed, matches, self._codes, query, by_words, by_codes, self._weight
+        return _Scorer(*parts, first_by_words=first.rows)
 
     def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
         """Return `scorer` with a query that has learned from the documents of `rows`."""
@@ -910,9 +928,9 @@ class HybridRanking(NamedRanking):
         return scorer._replace(guard=Guard(int(row), score)) if is_held else scorer
 
 
-def _shares_of_best(matches: Matches) -> StandardScore:
-    """Return what turns the highest score into :data:`BEST_BY_WORDS`, and 0 into 0."""
-    highest = matches.best(1).scores
+def _shares_of_best(best: ScoredRows) -> StandardScore:
+    """Return what turns the highest of the best scores into :data:`BEST_BY_WORDS`, and 0 into 0."""
+    highest = best.scores
     return StandardScore(0.0, float(highest[0]) / BEST_BY_WORDS if len(highest) else 0.0)
 
 
@@ -946,6 +964,8 @@ class _Scorer(NamedTuple):
     guard: Guard = NO_GUARD
     first: tuple[Rows, npt.NDArray[np.float64]] | None = None
     """The best documents of all, if they are known."""
+    first_by_words: Rows = np.empty(0, dtype=np.int64)
+    """The rows of some of the best by words, best first."""
 
     @property
     def statistics(self) -> tuple[float, ...]:
@@ -1010,7 +1030,8 @@ class _Scorer(NamedTuple):
             *(self.by_codes.mean, self.by_codes.deviation, self.weight),
             *(self.guard.row + 1, self.guard.score, self.query.is_unrecognized(0)),
             *(len(nearest.rows), nearest.rows, nearest.scores),
-            *(k, found),
+            *(len(self.first_by_words), self.first_by_words),
+            *(*(self.matches.highest_of_blocks or (None,)), k, found),
         )
         found = found[:n_found]
         return found["row"].copy(), found["score"].copy()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from hummingbit.encoder import class_code
+from hummingbit.encoder import class_code, text_features
 from hummingbit.encoder.artifact import ArtifactError, load_encoder, write_artifact
 from hummingbit.encoder.class_code import ClassCode, ClassMap, covariance_of, fit_signs
 from hummingbit.encoder.codes import unpack_codes
@@ -162,7 +162,7 @@ def test_a_query_of_few_terms_and_no_clear_class_has_fitted_signs() -> None:
     )
 
 
-@pytest.mark.skipif(class_code.native is None, reason="the module was not built")
+@pytest.mark.skipif(text_features.native is None, reason="the module was not built")
 @given(
     seed=st.integers(0, 2**32 - 1), classes=st.integers(2, 40), n_bits=st.sampled_from([1, 7, 16])
 )
@@ -176,7 +176,7 @@ def test_the_compiled_weights_of_a_query_are_those_of_numpy(
     ]
     codewords = rng.choice([-1, 1], size=(classes, n_bits)).astype(np.float32)
     certainty = np.sort(rng.normal(size=3).astype(np.float32))
-    code = ClassCode(*maps, codewords, certainty, 4.0, 0.5, 2.0, 40)
+    code = ClassCode(maps[0], maps[1], codewords, certainty, 4.0, 0.5, 2.0, 40)
     for _ in range(5):
         columns = np.sort(rng.choice(50, rng.integers(0, 30), replace=False))
         values = rng.random(len(columns), np.float32)

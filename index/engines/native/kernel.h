@@ -336,9 +336,13 @@ typedef struct {
     int64_t row;
 } scored_t;
 
+/* The scores whose highest is kept. */
+#define SCORES_AT_ONCE 256
+
 /* A query by words and codes. The code of document i is that at places[i], or at i; code_of holds
    the numbers of distinct codes, of one word, or is NULL for codes in groups. Seeds are documents
-   in the order of rows with their scores, the nearest by codes among them. */
+   in the order of rows with their scores, the nearest by codes among them. The first rows are those
+   of some of the best by words. `highest` is that of best_by_words, or NULL. */
 typedef struct {
     const int64_t *rows;
     const int32_t *places, *code_of;
@@ -352,6 +356,9 @@ typedef struct {
     int only_matches;
     size_t n_seeds;
     const int64_t *seed_rows, *seed_codes;
+    size_t n_first;
+    const int64_t *first_rows;
+    const int64_t *highest;
 } fusion_t;
 
 /* Each of these returns 0 if a posting is out of bounds. `shares` is int32[n_documents]. */
@@ -359,8 +366,9 @@ int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t
               const scores_t *s);
 int add_summaries(const postings_t *p, const query_terms_t *query, const summaries_t *summaries,
                   const scores_t *s, int32_t *shares);
-/* Write the k best scores above 0, or fewer, and their positions; return their number. */
-size_t best_by_words(const scores_t *s, size_t k, scored_t *entries);
+/* Write the k best scores above 0, or fewer, and their positions; return their number. `highest`
+   receives the highest of each SCORES_AT_ONCE scores. */
+size_t best_by_words(const scores_t *s, int64_t *highest, size_t k, scored_t *entries);
 /* Write the k best documents and their number; return 0 if memory ran out. */
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n);
 /* ---- moments of codes */

@@ -325,26 +325,31 @@ FUNCTION(add_summaries_) {
     return finish_postings(&a, is_within);
 }
 
-/* best_by_words(*scores, k, entries): write the best scores and their positions, 16 bytes each;
-   return their number (best_by_words). */
+static size_t n_blocks(const scores_t *s) {
+    return (s->n + SCORES_AT_ONCE - 1) / SCORES_AT_ONCE;
+}
+
+/* best_by_words(*scores, highest, k, entries): write the best scores and their positions, 16 bytes
+   each, and the highest score of each block; return the number of the best (best_by_words). */
 FUNCTION(best_by_words_) {
-    args_t a = begin_args(items, n_items, 5);
+    args_t a = begin_args(items, n_items, 6);
     const scores_t scores = take_scores(&a);
+    int64_t *highest = take_output(&a, n_blocks(&scores), sizeof *highest);
     const size_t k = take_number(&a, 1, MAX_PLACES);
     scored_t *entries = take_output(&a, k, sizeof *entries);
     size_t n;
     RETURN_IF_BAD(a)
-    WITHOUT_LOCK(n = best_by_words(&scores, k, entries))
+    WITHOUT_LOCK(n = best_by_words(&scores, highest, k, entries))
     release(&a);
     return PyLong_FromSize_t(n);
 }
 
 /* best_by_both(*scores, rows, places, n_codes, n_words, n_keys, codes, code_of, weights, total,
    words_mean, words_deviation, codes_mean, codes_deviation, weight, guard_row, guard_score,
-   only_matches, n_seeds, seed_rows, seed_codes, k, entries): write the best documents and their
+   only_matches, n_seeds, seed_rows, seed_codes, n_first, first_rows, highest, k, entries): write the best documents and their
    scores; return their number (best_by_both). guard_row is one more than the row. */
 FUNCTION(best_by_both_) {
-    args_t a = begin_args(items, n_items, 3 + 22);
+    args_t a = begin_args(items, n_items, 3 + 25);
     const scores_t scores = take_scores(&a);
     fusion_t f;
     memset(&f, 0, sizeof f);
@@ -369,6 +374,9 @@ FUNCTION(best_by_both_) {
     f.n_seeds = take_number(&a, 0, MAX_PLACES);
     f.seed_rows = take_input(&a, f.n_seeds, sizeof *f.seed_rows);
     f.seed_codes = take_input(&a, f.n_seeds, sizeof *f.seed_codes);
+    f.n_first = take_number(&a, 0, MAX_PLACES);
+    f.first_rows = take_input(&a, f.n_first, sizeof *f.first_rows);
+    f.highest = take_view(&a, n_blocks(&scores), sizeof *f.highest, PyBUF_SIMPLE, 1);
     const size_t k = take_number(&a, 1, MAX_PLACES);
     scored_t *entries = take_output(&a, k, sizeof *entries);
     size_t n;

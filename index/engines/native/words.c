@@ -11,8 +11,8 @@
 
 /* The postings that are read at a time. */
 #define POSTINGS_AT_ONCE 512
-/* The scores that are compared with a bound at a time. */
-#define SCORES_AT_ONCE 256
+/* The shares that are compared with the least one at a time. */
+#define SHARES_AT_ONCE 64
 
 /* Round a number of less than 2^51 to a whole number, ties to even, as rint() does: beside this
    number, a double has no digits after the point. */
@@ -94,6 +94,13 @@ int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t
     return 1;
 }
 
+/* Tell whether one of SHARES_AT_ONCE shares is at least `least`. */
+INLINE int is_any_at_least(const int32_t *shares, int32_t least) {
+    unsigned some = 0;
+    for (size_t i = 0; i < SHARES_AT_ONCE; i++) some |= shares[i] >= least;
+    return (int)some;
+}
+
 int add_summaries(const postings_t *p, const query_terms_t *query, const summaries_t *summaries,
                   const scores_t *s, int32_t *shares) {
     memset(shares, 0, p->n_documents * sizeof *shares);
@@ -106,8 +113,15 @@ int add_summaries(const postings_t *p, const query_terms_t *query, const summari
             shares[position] += (int32_t)query->repeats[t];
         }
     }
+    const int32_t least = (int32_t)summaries->least;
     for (size_t i = 0; i < p->n_documents; i++) {
-        if (shares[i] < summaries->least || summaries->sizes[i] <= 0) continue;
+        /* Most documents have no such share. */
+        const int is_block = i % SHARES_AT_ONCE == 0 && p->n_documents - i >= SHARES_AT_ONCE;
+        if (is_block && !is_any_at_least(shares + i, least)) {
+            i += SHARES_AT_ONCE - 1;
+            continue;
+        }
+        if (shares[i] < least || summaries->sizes[i] <= 0) continue;
         if (summaries->live != NULL && !summaries->live[i]) continue;
         const size_t target = p->targets == NULL ? i : (size_t)(uint32_t)p->targets[i];
         if (target >= s->n) return 0;
@@ -164,24 +178,44 @@ static void sort_best(best_t *best) {
     }
 }
 
-/* Return the first position from i on whose score is at least `least`, or s->n. */
-static size_t next_at_least(const scores_t *s, size_t i, int64_t least) {
-    if (!s->is_long && least > INT32_MAX) return s->n;
-    const int32_t *scores = s->scores;
-    while (!s->is_long && s->n - i >= SCORES_AT_ONCE) {
-        unsigned some = 0;
-        for (size_t j = 0; j < SCORES_AT_ONCE; j++) some |= scores[i + j] >= (int32_t)least;
-        if (some) break;
-        i += SCORES_AT_ONCE;
-    }
-    while (i < s->n && score_at(s, i) < least) i++;
-    return i;
+/* Return the end of the block of SCORES_AT_ONCE scores that has position i. */
+INLINE size_t end_of_block(const scores_t *s, size_t i) {
+    const size_t end = (i / SCORES_AT_ONCE + 1) * SCORES_AT_ONCE;
+    return end < s->n ? end : s->n;
 }
 
-/* Write which of the SCORES_AT_ONCE positions from *start on have a score of at least `least`, and
+static int64_t highest_of_block(const scores_t *s, size_t start, size_t end) {
+    if (s->is_long) {
+        int64_t highest = INT64_MIN;
+        for (size_t i = start; i < end; i++)
+            if (score_at(s, i) > highest) highest = score_at(s, i);
+        return highest;
+    }
+    const int32_t *scores = s->scores;
+    int32_t highest = INT32_MIN;
+    for (size_t i = start; i < end; i++) highest = scores[i] > highest ? scores[i] : highest;
+    return highest;
+}
+
+/* Return the first position from i on whose score is at least `least`, or s->n. Blocks whose highest
+   scores are known and lower are passed over. */
+static size_t next_at_least(const scores_t *s, const int64_t *highest, size_t i, int64_t least) {
+    while (i < s->n) {
+        const size_t end = end_of_block(s, i);
+        const int64_t most =
+            highest != NULL ? highest[i / SCORES_AT_ONCE] : highest_of_block(s, i, end);
+        if (most >= least)
+            for (; i < end; i++)
+                if (score_at(s, i) >= least) return i;
+        i = end;
+    }
+    return s->n;
+}
+
+/* Write which positions from *start to the end of its block have a score of at least `least`, and
    move *start behind them; return how many there are. */
 static size_t all_at_least(const scores_t *s, size_t *start, int64_t least, size_t *positions) {
-    const size_t end = s->n - *start < SCORES_AT_ONCE ? s->n : *start + SCORES_AT_ONCE;
+    const size_t end = end_of_block(s, *start);
     size_t n = 0;
     for (size_t i = *start; i < end; i++) {
         positions[n] = i;
@@ -191,12 +225,18 @@ static size_t all_at_least(const scores_t *s, size_t *start, int64_t least, size
     return n;
 }
 
-size_t best_by_words(const scores_t *s, size_t k, scored_t *entries) {
+size_t best_by_words(const scores_t *s, int64_t *highest, size_t k, scored_t *entries) {
     best_t best = {entries, 0, k};
     int64_t least = 1;
-    for (size_t i = 0; (i = next_at_least(s, i, least)) < s->n; i++) {
-        offer_best(&best, (scored_t){(double)score_at(s, i), (int64_t)i});
-        if (best.n == k) least = (int64_t)best.entries[0].score + 1;
+    for (size_t i = 0; i < s->n; i += SCORES_AT_ONCE) {
+        const size_t end = end_of_block(s, i);
+        highest[i / SCORES_AT_ONCE] = highest_of_block(s, i, end);
+        if (highest[i / SCORES_AT_ONCE] < least) continue;
+        for (size_t j = i; j < end; j++) {
+            if (score_at(s, j) < least) continue;
+            offer_best(&best, (scored_t){(double)score_at(s, j), (int64_t)j});
+            if (best.n == k) least = (int64_t)best.entries[0].score + 1;
+        }
     }
     sort_best(&best);
     return best.n;
@@ -251,10 +291,19 @@ static int64_t least_by_words(const fusion_t *f, const best_t *best, double most
     return reached < 0x1p60 ? (int64_t)reached - 2 : INT64_MAX;
 }
 
+/* Return the position of the score by words of a row, or s->n. */
+static size_t position_of_row(const fusion_t *f, const scores_t *s, int64_t row) {
+    /* Rows mostly have no gaps. */
+    const uint64_t offset = (uint64_t)row - (uint64_t)(s->n ? f->rows[0] : 0);
+    if (offset < s->n && f->rows[offset] == row) return (size_t)offset;
+    const size_t at = lower_bound(f->rows, 0, s->n, row);
+    return at < s->n && f->rows[at] == row ? at : s->n;
+}
+
 /* Return the score by words of a row; 0 if it has none. */
 static int64_t score_of_row(const fusion_t *f, const scores_t *s, int64_t row) {
-    const size_t at = lower_bound(f->rows, 0, s->n, row);
-    return at < s->n && f->rows[at] == row ? score_at(s, at) : 0;
+    const size_t at = position_of_row(f, s, row);
+    return at < s->n ? score_at(s, at) : 0;
 }
 
 static int compare_rows(const void *one, const void *other) {
@@ -265,6 +314,27 @@ static int compare_rows(const void *one, const void *other) {
 static int is_among(const int64_t *rows, size_t n, int64_t row) {
     const size_t at = lower_bound(rows, 0, n, row);
     return at < n && rows[at] == row;
+}
+
+/* Offer the best by words that are no seeds: the better the k-th of the best, the fewer others must
+   be scored. */
+static void offer_first(const fusion_t *f, const scores_t *s, const weights_t *weights,
+                        const int64_t *seeds, best_t *best) {
+    for (size_t i = 0; i < f->n_first; i++) {
+        const int64_t row = f->first_rows[i];
+        const size_t at = position_of_row(f, s, row);
+        if (at == s->n || row == f->guard_row || is_among(seeds, f->n_seeds, row)) continue;
+        const size_t place = place_of(f, at);
+        if (place >= f->n_codes) continue;
+        const int64_t by_codes = score_by_codes(f, weights, place);
+        offer_best(best, (scored_t){fused_score(f, score_at(s, at), by_codes), row});
+    }
+}
+
+static int is_first(const fusion_t *f, int64_t row) {
+    for (size_t i = 0; i < f->n_first; i++)
+        if (f->first_rows[i] == row) return 1;
+    return 0;
 }
 
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n) {
@@ -293,9 +363,10 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
         memcpy(seeds, f->seed_rows, size);
         qsort(seeds, f->n_seeds, sizeof *seeds, compare_rows);
         fill_weights(weights, f->weights, f->words);
+        offer_first(f, s, weights, seeds, &best);
         int64_t least = least_by_words(f, &best, most);
         size_t some[SCORES_AT_ONCE];
-        for (size_t i = 0; (i = next_at_least(s, i, least)) < s->n;) {
+        for (size_t i = 0; (i = next_at_least(s, f->highest, i, least)) < s->n;) {
             const size_t n_some = all_at_least(s, &i, least, some);
             for (size_t j = 0; j < n_some; j++) prefetch_code(f, some[j]);
             for (size_t j = 0; j < n_some; j++) {
@@ -306,7 +377,8 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
                 const double score = fused_score(f, by_words, score_by_codes(f, weights, place));
                 const scored_t entry = {score, row};
                 if (best.n == k && !is_worse(best.entries[0], entry)) continue;
-                if (row == f->guard_row || is_among(seeds, f->n_seeds, row)) continue;
+                if (row == f->guard_row || is_first(f, row)) continue;
+                if (is_among(seeds, f->n_seeds, row)) continue;
                 offer_best(&best, entry);
                 least = least_by_words(f, &best, most);
             }

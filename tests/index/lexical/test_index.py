@@ -14,8 +14,10 @@ from hummingbit.index.lexical import (
     UNIT,
     LexicalIndex,
     Matches,
+    TermWeight,
     add_summaries,
     residual_inverse_frequency,
+    shares_of_terms,
 )
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
@@ -194,7 +196,9 @@ def test_a_summary_counts_by_the_square_of_its_share_of_the_query_in_a_hybrid() 
     add_summaries(
         index.summaries,
         matches,
-        [(index.vocabulary[term.term], term.idf) for term in query.terms],
+        shares_of_terms(
+            [TermWeight(index.vocabulary[term.term], term.idf, 1) for term in query.terms]
+        ),
         sum(term.idf for term in query.terms),
         sizes.mean(),
         of_texts=False,
