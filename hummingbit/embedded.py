@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from hummingbit import inputs
 from hummingbit.clients.calls import UNSET, RankingOptions, RecommendationOptions, Unset
+from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import Layout
 from hummingbit.encoder.codes import code_to_hex
 from hummingbit.encoder.encoder import Encoder
@@ -25,7 +27,7 @@ from hummingbit.encoder_loading import install_encoder
 from hummingbit.evaluation.rankings import RelevanceSettings
 from hummingbit.evaluation.report import Report, read_training_labels, run_job
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.index.backend import MAX_K, CollectionBackend
+from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.catalog import SIGN, encoder_by_dimensions
 from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
@@ -264,6 +266,244 @@ def _beginning(hit: Hit) -> str:
     return "" if hit.text is None else shorten(hit.text, REPR_TEXT, placeholder=" …")
 
 
+# What collections of this process and of a service have in common.
+
+
+class OpenCollection(ABC):
+    """A collection of this process or of a service, with the methods that both have.
+
+    Methods of a service's collection also raise :class:`hummingbit.ServiceError` if the service
+    cannot be reached, refuses or fails.
+    """
+
+    @property
+    @abstractmethod
+    def backend(self) -> AnyCollection:
+        """The collection in its data folder, or the requests to the service."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The path of the data folder, or the address of the service."""
+
+    @abstractmethod
+    def _write(self, documents: Sequence[Document]) -> tuple[int, int | None]:
+        """Write documents; return how many were written, and how many replaced another.
+
+        The second is None if that cannot be told.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the collection."""
+
+    @property
+    def name(self) -> str:
+        """The collection's name, which an alias may stand for."""
+        return self.backend.name
+
+    @property
+    def n_bits(self) -> int:
+        """The number of bits in a code."""
+        return self.backend.n_bits
+
+    @property
+    def generation(self) -> int:
+        """The number of writes so far that changed the collection."""
+        return self.backend.generation
+
+    @property
+    def ranking(self) -> str:
+        """The ranking of searches that name none."""
+        return self.backend.ranking
+
+    @property
+    def encoder_kind(self) -> str | None:
+        """What the encoder reads: text, vector or matrix; None if documents bring their codes."""
+        return self.backend.encoder_kind
+
+    def __len__(self) -> int:
+        return len(self.backend)
+
+    def add(
+        self,
+        documents: inputs.Documents,
+        *,
+        ids: Sequence[Any] | None = None,
+        labels: Sequence[Any] | None = None,
+        payloads: Sequence[Mapping[str, Any]] | None = None,
+        id_field: str | None = None,
+        text_field: str | Sequence[str] | None = None,
+        label_field: str | None = None,
+        payload_fields: Sequence[str] | None = None,
+        on_repeated_id: inputs.OnRepeatedId = "raise",
+        on_missing_id: inputs.OnMissingId = "raise",
+        expires_at: str | float | datetime | None = None,
+        ttl_seconds: float | None = None,
+    ) -> inputs.Added:
+        """Add documents, and replace those with the same ids: all of them, or none on an error.
+
+        `documents` are texts, vectors ``(N, D)``, mappings with the fields of a document (see
+        :func:`hummingbit.corpus.document.parse_document`), or the rows of a pandas DataFrame. Its
+        columns are named as in ``hummingbit index build``; the others go to the payload. Without
+        `ids` and `id_field`, documents without an id are numbered, starting at the number of
+        documents. If two documents have one id, nothing is written, unless `on_repeated_id` is
+        "last"; if some have no id of `ids` or `id_field`, nothing is, unless `on_missing_id` is
+        "number". The documents expire at `expires_at`, a time of ISO 8601 or a datetime, or after
+        `ttl_seconds`; from then on nothing returns them. Returns how many were written, with what
+        else became of the documents
+        (:class:`hummingbit.inputs.Added`).
+
+        Raises:
+            DocumentError: if a document is invalid; it names the field.
+            InputError: if the encoder does not take such documents, a DataFrame lacks a column,
+                there are not as many ids, labels or payloads as documents, an id repeats or is
+                missing, or a number is in use.
+            StoreError: if the collection cannot be written, or is read-only.
+        """
+        layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
+        parsed = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
+        parsed = inputs.expiring(parsed, expires_at, ttl_seconds)
+        repeated = inputs.check_ids(
+            parsed,
+            id_field=id_field,
+            are_given=ids is not None or id_field is not None,
+            on_repeated_id=on_repeated_id,
+            on_missing_id=on_missing_id,
+        )
+        if all(has_id for _, has_id in parsed):
+            written, replaced = self._write([document for document, _ in parsed])
+            return inputs.Added(written, replaced=replaced, repeated=repeated)
+        with NUMBERING:
+            complete, numbers = inputs.number_documents(parsed, len(self))
+            if existing := self.existing_ids(numbers):
+                conflict = f"document {min(existing)!r} already exists"
+                raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
+            written, replaced = self._write(complete)
+        return inputs.Added(written, replaced=replaced, repeated=repeated, numbered=len(numbers))
+
+    def delete(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+    ) -> int:
+        """Delete the documents with these ids, or whose payload matches `filter`.
+
+        Returns how many there were.
+
+        Raises:
+            InputError: unless exactly one of the two is given, or if the filter is invalid.
+        """
+        if (ids is None) == (filter is None):
+            raise InputError("ids", "or filter must be given, and not both")
+        condition = inputs.filter_of(filter)
+        if condition is not None:
+            return self.backend.delete_where(condition).deleted
+        return self.backend.delete(list(inputs.check_several("ids", ids))).deleted
+
+    def update_payload(
+        self,
+        *,
+        ids: Iterable[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        set: Mapping[str, Any] | None = None,  # noqa: A002
+        merge: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+        overwrite: Mapping[str, Any] | None = None,
+        expires_at: str | float | datetime | None = None,
+        ttl_seconds: float | None = None,
+        if_generation: int | None = None,
+    ) -> int:
+        """Change the payloads of documents with these `ids`, or that match `filter`.
+
+        Texts, codes and the order of documents stay. `set` gives keys new values, `merge` merges
+        objects into objects and removes keys whose value is None (RFC 7396), `remove` removes
+        fields, and `overwrite` replaces the whole payload. `expires_at` or `ttl_seconds` set when
+        the documents expire; removing the field `_expires_at` keeps them. Returns how many payloads
+        changed.
+
+        Raises:
+            InputError: unless exactly one of `ids` and `filter` is given, or if a value is invalid.
+            GenerationChanged: if the collection is at another generation than `if_generation`.
+        """
+        update = inputs.payload_update(
+            ids=ids,
+            filter=filter,
+            set=set,
+            merge=merge,
+            remove=remove,
+            overwrite=overwrite,
+            expires_at=expires_at,
+            ttl_seconds=ttl_seconds,
+        )
+        return self.backend.update_payloads([update], if_generation).updated
+
+    def get(self, id: str) -> StoredDocument | None:  # noqa: A002
+        """Return a document by its id, or None if there is none."""
+        return self.backend.get(id)
+
+    def get_many(self, ids: Iterable[str]) -> list[StoredDocument]:
+        """Return the documents with these ids, in their order; unknown ids are left out."""
+        found = self.backend.get_many([*dict.fromkeys(inputs.check_several("ids", ids))])
+        return [stored for stored in found if stored is not None]
+
+    def existing_ids(self, ids: Iterable[str]) -> set[str]:
+        """Return those of `ids` that belong to documents of the collection."""
+        return {stored.id for stored in self.get_many(ids)}
+
+    def documents(
+        self,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        *,
+        sort: Sequence[str | Mapping[str, Any]] | str = (),
+    ) -> Iterator[StoredDocument]:
+        """Yield all documents, or those whose payload matches `filter`, in their order.
+
+        With `sort`, they are in the order of fields, such as ``["year:desc", "title"]``; documents
+        without a field come last.
+        """
+        for page in pages_of(self.backend, inputs.filter_of(filter), parse_sort(sort)):
+            yield from page
+
+    def facets(
+        self,
+        facets: Sequence[str | Mapping[str, Any]] | str,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+    ) -> list[FacetResult]:
+        """Count values of payload fields over all documents, or those that match `filter`, exactly.
+
+        A facet is the name of a field, whose most frequent values are counted, or a mapping with
+        `field` and `limit`, `interval`, `calendar_interval` or `ranges`
+        (:class:`hummingbit.index.facets.Facet`).
+
+        Raises:
+            InputError: if a facet or the filter is invalid.
+        """
+        return self.backend.facets(parse_facets(facets), inputs.filter_of(filter)).facets
+
+    def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
+        """Return the number of documents, or of those whose payload matches `filter`."""
+        return self.backend.count(inputs.filter_of(filter))
+
+    def complete(self, text: str, limit: int = 10) -> list[str]:
+        """Return queries that begin like `text`, with its last word completed.
+
+        Words that most documents have come first.
+
+        Raises:
+            InputError: if the limit is invalid, or the text ends with no word of two characters.
+        """
+        return self.backend.complete(text, limit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 # Collections in this process, without a service: numpy and pandas in and out.
 
 
@@ -300,7 +540,7 @@ def _search_options(given: LocalSearchOptions) -> SearchOptions:
     return replace(options, with_text=True, with_relevance=True, with_confidence=True)
 
 
-class Collection:
+class Collection(OpenCollection):
     """A collection of a data folder, opened in this process. All methods are thread-safe.
 
     The command line and the service open the same collections. Only one process at a time can write
@@ -419,51 +659,13 @@ class Collection:
 
     @property
     def location(self) -> str:
-        """The path of the data folder, as text; for a collection of a service, its address."""
+        """The path of the data folder, as text."""
         return str(self.folder)
-
-    @property
-    def name(self) -> str:
-        """The collection's name."""
-        return self.backend.name
-
-    @property
-    def n_bits(self) -> int:
-        """The number of bits in a code."""
-        return self.backend.n_bits
-
-    def complete(self, text: str, limit: int = 10) -> list[str]:
-        """Return queries that begin like `text`, with its last word completed.
-
-        Words that most documents have come first.
-
-        Raises:
-            InputError: if the limit is invalid, or the text ends with no word of two characters.
-        """
-        return self.backend.complete(text, limit)
-
-    @property
-    def generation(self) -> int:
-        """The number of writes so far that changed the collection."""
-        return self.backend.generation
-
-    @property
-    def ranking(self) -> str:
-        """The ranking of searches that name none."""
-        return self.backend.ranking
 
     @property
     def encoder(self) -> Encoder | None:
         """The encoder; None if documents bring their codes."""
         return self.backend.encoder
-
-    @property
-    def encoder_kind(self) -> str | None:
-        """What the encoder reads: text, vector or matrix; None if documents bring their codes."""
-        return self.backend.encoder_kind
-
-    def __len__(self) -> int:
-        return len(self.backend)
 
     def __repr__(self) -> str:
         if not self._release.alive:
@@ -473,170 +675,13 @@ class Collection:
         codes = f"{self.n_bits} bits, {encoder}" if self.n_bits else "words alone"
         return f"<Collection {self.name!r}: {size}, {codes}>"
 
-    def add(
-        self,
-        documents: inputs.Documents,
-        *,
-        ids: Sequence[Any] | None = None,
-        labels: Sequence[Any] | None = None,
-        payloads: Sequence[Mapping[str, Any]] | None = None,
-        id_field: str | None = None,
-        text_field: str | Sequence[str] | None = None,
-        label_field: str | None = None,
-        payload_fields: Sequence[str] | None = None,
-        on_repeated_id: inputs.OnRepeatedId = "raise",
-        on_missing_id: inputs.OnMissingId = "raise",
-        expires_at: str | float | datetime | None = None,
-        ttl_seconds: float | None = None,
-    ) -> inputs.Added:
-        """Add documents, and replace those with the same ids: all of them, or none on an error.
-
-        `documents` are texts, vectors ``(N, D)``, mappings with the fields of a document (see
-        :func:`hummingbit.corpus.document.parse_document`), or the rows of a pandas DataFrame. Its
-        columns are named as in ``hummingbit index build``; the others go to the payload. Without
-        `ids` and `id_field`, documents without an id are numbered, starting at the number of
-        documents. If two documents have one id, nothing is written, unless `on_repeated_id` is
-        "last"; if some have no id of `ids` or `id_field`, nothing is, unless `on_missing_id` is
-        "number". The documents expire at `expires_at`, a time of ISO 8601 or a datetime, or after
-        `ttl_seconds`; from then on nothing returns them. Returns how many were written, with what
-        else became of the documents
-        (:class:`hummingbit.inputs.Added`).
-
-        Raises:
-            DocumentError: if a document is invalid; it names the field.
-            InputError: if the encoder does not take such documents, a DataFrame lacks a column,
-                there are not as many ids, labels or payloads as documents, an id repeats or is
-                missing, or a number is in use.
-            StoreError: if the collection cannot be written, or is read-only.
-        """
-        layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
-        parsed = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
-        parsed = inputs.expiring(parsed, expires_at, ttl_seconds)
-        repeated = inputs.check_ids(
-            parsed,
-            id_field=id_field,
-            are_given=ids is not None or id_field is not None,
-            on_repeated_id=on_repeated_id,
-            on_missing_id=on_missing_id,
-        )
-        if all(has_id for _, has_id in parsed):
-            result = self.backend.upsert([document for document, _ in parsed])
-            return inputs.Added(result.upserted, replaced=result.replaced, repeated=repeated)
-        with NUMBERING:
-            complete, numbers = inputs.number_documents(parsed, len(self))
-            existing = sorted(self.backend.existing_ids(numbers))
-            if existing:
-                conflict = f"document {existing[0]!r} already exists"
-                raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
-            result = self.backend.upsert(complete)
-        return inputs.Added(
-            result.upserted, replaced=result.replaced, repeated=repeated, numbered=len(numbers)
-        )
-
-    def delete(
-        self,
-        ids: Iterable[str] | None = None,
-        *,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-    ) -> int:
-        """Delete the documents with these ids, or whose payload matches `filter`.
-
-        Returns how many there were.
-
-        Raises:
-            InputError: unless exactly one of the two is given, or if the filter is invalid.
-        """
-        if (ids is None) == (filter is None):
-            raise InputError("ids", "or filter must be given, and not both")
-        condition = inputs.filter_of(filter)
-        if condition is not None:
-            return self.backend.delete_where(condition).deleted
-        return self.backend.delete(list(inputs.check_several("ids", ids))).deleted
-
-    def update_payload(
-        self,
-        *,
-        ids: Iterable[str] | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-        set: Mapping[str, Any] | None = None,  # noqa: A002
-        merge: Mapping[str, Any] | None = None,
-        remove: Iterable[str] = (),
-        overwrite: Mapping[str, Any] | None = None,
-        expires_at: str | float | datetime | None = None,
-        ttl_seconds: float | None = None,
-        if_generation: int | None = None,
-    ) -> int:
-        """Change the payloads of documents with these `ids`, or that match `filter`.
-
-        Texts, codes and the order of documents stay. `set` gives keys new values, `merge` merges
-        objects into objects and removes keys whose value is None (RFC 7396), `remove` removes
-        fields, and `overwrite` replaces the whole payload. `expires_at` or `ttl_seconds` set when
-        the documents expire; removing the field `_expires_at` keeps them. Returns how many payloads
-        changed.
-
-        Raises:
-            InputError: unless exactly one of `ids` and `filter` is given, or if a value is invalid.
-            GenerationChanged: if the collection is at another generation than `if_generation`.
-        """
-        update = inputs.payload_update(
-            ids=ids,
-            filter=filter,
-            set=set,
-            merge=merge,
-            remove=remove,
-            overwrite=overwrite,
-            expires_at=expires_at,
-            ttl_seconds=ttl_seconds,
-        )
-        return self.backend.update_payloads([update], if_generation).updated
-
-    def get(self, id: str) -> StoredDocument | None:  # noqa: A002
-        """Return a document by its id, or None if there is none."""
-        return self.backend.get(id)
-
-    def get_many(self, ids: Iterable[str]) -> list[StoredDocument]:
-        """Return the documents with these ids, in their order; unknown ids are left out."""
-        found = self.backend.get_many([*dict.fromkeys(inputs.check_several("ids", ids))])
-        return [stored for stored in found if stored is not None]
-
     def existing_ids(self, ids: Iterable[str]) -> set[str]:
         """Return those of `ids` that belong to documents of the collection."""
         return self.backend.existing_ids([*inputs.check_several("ids", ids)])
 
-    def documents(
-        self,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-        *,
-        sort: Sequence[str | Mapping[str, Any]] | str = (),
-    ) -> Iterator[StoredDocument]:
-        """Yield all documents, or those whose payload matches `filter`, in their order.
-
-        With `sort`, they are in the order of fields, such as ``["year:desc", "title"]``; documents
-        without a field come last.
-        """
-        for page in pages_of(self.backend, inputs.filter_of(filter), parse_sort(sort)):
-            yield from page
-
-    def facets(
-        self,
-        facets: Sequence[str | Mapping[str, Any]] | str,
-        *,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-    ) -> list[FacetResult]:
-        """Count values of payload fields over all documents, or those that match `filter`, exactly.
-
-        A facet is the name of a field, whose most frequent values are counted, or a mapping with
-        `field` and `limit`, `interval`, `calendar_interval` or `ranges`
-        (:class:`hummingbit.index.facets.Facet`).
-
-        Raises:
-            InputError: if a facet or the filter is invalid.
-        """
-        return self.backend.facets(parse_facets(facets), inputs.filter_of(filter)).facets
-
-    def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
-        """Return the number of documents, or of those whose payload matches `filter`."""
-        return self.backend.count(inputs.filter_of(filter))
+    def _write(self, documents: Sequence[Document]) -> tuple[int, int | None]:
+        result = self.backend.upsert(documents)
+        return result.upserted, result.replaced
 
     def search(
         self,
@@ -743,9 +788,3 @@ class Collection:
         """Close the collection. The last open collection of a data folder closes the folder too."""
         if self._release.detach() is not None:
             release(self._key)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -502,9 +502,10 @@ class RemoteCollection:
         return IngestReport(written, unchanged, seconds, self.generation, repeated, n_refused)
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
-        """Delete the documents with these ids; unknown ids are ignored."""
-        deleted = self.client.delete_many(self._given_name, ids=ids)
-        return DeleteResult(deleted["deleted"], deleted["generation"])
+        """Delete the documents with these ids, many in a request; unknown ids are ignored."""
+        parts = [*batches(ids, DOCUMENTS)] or [[]]
+        answers = [self.client.delete_many(self._given_name, ids=part) for part in parts]
+        return DeleteResult(sum(answer["deleted"] for answer in answers), answers[-1]["generation"])
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
         """Delete the documents whose payload matches the filter."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal, Self, Unpack
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Unpack
 
 from hummingbit import inputs
 from hummingbit.clients.calls import SearchOptions, ServedRecommendationOptions
@@ -12,25 +11,25 @@ from hummingbit.clients.client import Client
 from hummingbit.clients.responses import SearchResponse
 from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
-from hummingbit.embedded import Collection, Hits
+from hummingbit.embedded import Collection, Hits, OpenCollection
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.index.collection import pages_of
 from hummingbit.index.encoding import batches, last_of_each_id
 from hummingbit.index.errors import UnknownCollection
-from hummingbit.index.facets import FacetResult, parse_facets, parse_sort
-from hummingbit.index.records import Query, StoredDocument
+from hummingbit.index.facets import FacetResult
+from hummingbit.index.records import Query
 from hummingbit.remote import RemoteCollection, group_of, hit_of, record_of
 
 WRITTEN_AT_ONCE = 1000
 """Documents in a request; each request writes all of them or none."""
 
 
-class ServedCollection:
+class ServedCollection(OpenCollection):
     """A collection of the service of a client, by its name or an alias.
 
     Without a name it is the service's only collection. Every method raises
-    :class:`hummingbit.ServiceError` if the service cannot be reached, refuses or fails. For a
-    service with the collection `notes`::
+    :class:`hummingbit.ServiceError` if the service cannot be reached, refuses or fails. Of the
+    documents of :meth:`add`, each :data:`WRITTEN_AT_ONCE` are written together or not at all. For
+    a service with the collection `notes`::
 
         with Client("http://127.0.0.1:8000", key) as client:
             notes = ServedCollection(client, "notes")
@@ -57,37 +56,14 @@ class ServedCollection:
         self._remote.name  # noqa: B018 - it raises if there is none
 
     @property
-    def name(self) -> str:
-        """The collection's name, which an alias stands for."""
-        return self._remote.name
+    def backend(self) -> RemoteCollection:
+        """The requests to the service."""
+        return self._remote
 
     @property
     def location(self) -> str:
         """The address of the service."""
         return self.client.url
-
-    @property
-    def n_bits(self) -> int:
-        """The number of bits in a code."""
-        return self._remote.n_bits
-
-    @property
-    def generation(self) -> int:
-        """The number of writes so far that changed the collection."""
-        return self._remote.generation
-
-    @property
-    def ranking(self) -> str:
-        """The ranking of searches that name none."""
-        return self._remote.ranking
-
-    @property
-    def encoder_kind(self) -> str | None:
-        """What the encoder reads: text, vector or matrix; None if documents bring their codes."""
-        return self._remote.encoder_kind
-
-    def __len__(self) -> int:
-        return len(self._remote)
 
     def __bool__(self) -> bool:
         return True
@@ -95,124 +71,6 @@ class ServedCollection:
     def __repr__(self) -> str:
         size = counted(len(self), "document")
         return f"<ServedCollection {self.name!r}: {size}, {self.n_bits} bits>"
-
-    def add(
-        self,
-        documents: inputs.Documents,
-        *,
-        ids: Sequence[Any] | None = None,
-        labels: Sequence[Any] | None = None,
-        payloads: Sequence[Mapping[str, Any]] | None = None,
-        id_field: str | None = None,
-        text_field: str | Sequence[str] | None = None,
-        label_field: str | None = None,
-        payload_fields: Sequence[str] | None = None,
-        on_repeated_id: inputs.OnRepeatedId = "raise",
-        on_missing_id: inputs.OnMissingId = "raise",
-        expires_at: str | float | datetime | None = None,
-        ttl_seconds: float | None = None,
-    ) -> inputs.Added:
-        """Add documents, and replace those with the same ids; see :meth:`Collection.add`.
-
-        All are checked before the first is sent. Each :data:`WRITTEN_AT_ONCE` are written together
-        or not at all. Returns how many were written.
-
-        Raises:
-            DocumentError, InputError: as :meth:`Collection.add`.
-        """
-        layout = inputs.layout_of(id_field, text_field, label_field, payload_fields)
-        parsed = inputs.documents_of(documents, layout, ids=ids, labels=labels, payloads=payloads)
-        parsed = inputs.expiring(parsed, expires_at, ttl_seconds)
-        repeated = inputs.check_ids(
-            parsed,
-            id_field=id_field,
-            are_given=ids is not None or id_field is not None,
-            on_repeated_id=on_repeated_id,
-            on_missing_id=on_missing_id,
-        )
-        if all(has_id for _, has_id in parsed):
-            return self._write([document for document, _ in parsed], repeated)
-        complete, numbers = inputs.number_documents(parsed, len(self))
-        if existing := self.existing_ids(numbers):
-            conflict = f"document {min(existing)!r} already exists"
-            raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
-        return self._write(complete, repeated, len(numbers))
-
-    def delete(
-        self,
-        ids: Iterable[str] | None = None,
-        *,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-    ) -> int:
-        """Delete documents by ids or a filter; see :meth:`Collection.delete`."""
-        if (ids is None) == (filter is None):
-            raise InputError("ids", "or filter must be given, and not both")
-        if filter is not None:
-            return self.client.delete_many(self._given_name, filter=filter)["deleted"]
-        parts = batches(inputs.check_several("ids", ids), WRITTEN_AT_ONCE)
-        return sum(self._remote.delete([*part]).deleted for part in parts)
-
-    def update_payload(
-        self,
-        *,
-        ids: Iterable[str] | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-        set: Mapping[str, Any] | None = None,  # noqa: A002
-        merge: Mapping[str, Any] | None = None,
-        remove: Iterable[str] = (),
-        overwrite: Mapping[str, Any] | None = None,
-        expires_at: str | float | datetime | None = None,
-        ttl_seconds: float | None = None,
-        if_generation: int | None = None,
-    ) -> int:
-        """Change payloads of documents; see :meth:`Collection.update_payload`."""
-        update = inputs.payload_update(
-            ids=ids,
-            filter=filter,
-            set=set,
-            merge=merge,
-            remove=remove,
-            overwrite=overwrite,
-            expires_at=expires_at,
-            ttl_seconds=ttl_seconds,
-        )
-        return self._remote.update_payloads([update], if_generation).updated
-
-    def get(self, id: str) -> StoredDocument | None:  # noqa: A002
-        """Return a document by its id, or None if there is none."""
-        return self._remote.get(id)
-
-    def get_many(self, ids: Iterable[str]) -> list[StoredDocument]:
-        """Return the documents with these ids, in their order; unknown ids are left out."""
-        found = self._remote.get_many([*dict.fromkeys(inputs.check_several("ids", ids))])
-        return [stored for stored in found if stored is not None]
-
-    def existing_ids(self, ids: Iterable[str]) -> set[str]:
-        """Return those of `ids` that belong to documents of the collection."""
-        return {stored.id for stored in self.get_many(ids)}
-
-    def documents(
-        self,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-        *,
-        sort: Sequence[str | Mapping[str, Any]] | str = (),
-    ) -> Iterator[StoredDocument]:
-        """Yield documents in their order or that of `sort`; see :meth:`Collection.documents`."""
-        for page in pages_of(self._remote, inputs.filter_of(filter), parse_sort(sort)):
-            yield from page
-
-    def facets(
-        self,
-        facets: Sequence[str | Mapping[str, Any]] | str,
-        *,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002
-    ) -> list[FacetResult]:
-        """Count values of payload fields; see :meth:`Collection.facets`."""
-        return self._remote.facets(parse_facets(facets), inputs.filter_of(filter)).facets
-
-    def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
-        """Return the number of documents, or of those whose payload matches `filter`."""
-        return self.client.count(self._given_name, filter)
 
     def search(
         self,
@@ -251,22 +109,10 @@ class ServedCollection:
         name = self._given_name
         return _hits(self.client.recommend(name, like, unlike, strategy=strategy, **asked))
 
-    def complete(self, text: str, limit: int = 10) -> list[str]:
-        """Do as :meth:`hummingbit.embedded.Collection.complete`."""
-        return self._remote.complete(text, limit)
-
     def close(self) -> None:
         """Close nothing: the client, which may serve other collections, stays open."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _write(
-        self, documents: Sequence[Document], repeated: int, numbered: int = 0
-    ) -> inputs.Added:
+    def _write(self, documents: Sequence[Document]) -> tuple[int, int | None]:
         # A document that a later one replaces must not count as replaced by another request.
         last = last_of_each_id(documents)
         answers = [
@@ -274,11 +120,9 @@ class ServedCollection:
             for part in batches(last, WRITTEN_AT_ONCE)
         ]
         replaced = [answer.get("replaced") for answer in answers]
-        return inputs.Added(
+        return (
             sum(answer["upserted"] for answer in answers),
-            replaced=None if None in replaced else sum(count or 0 for count in replaced),
-            repeated=repeated,
-            numbered=numbered,
+            None if None in replaced else sum(count or 0 for count in replaced),
         )
 
     def _search(self, query: Query, options: SearchOptions) -> Hits:
