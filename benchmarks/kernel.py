@@ -38,9 +38,9 @@ from benchmarks.harness.search_codes import KINDS
 from benchmarks.search import TimedSearch, check, floor, interleaved, time_reading, time_search
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import kernel
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import AnyIndex, Choice, build
 from hummingbit.index.engines.protocol import After, Neighbours, Rows, Weights, max_bit_weight
+from tests.support.oracles.brute_force import BruteForceIndex
 
 QUERIES = 2000
 K = 10

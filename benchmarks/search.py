@@ -28,9 +28,9 @@ from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.search_codes import KINDS
 from benchmarks.harness.search_peers import CONTESTANTS, Contestant, Search, milvus
 from hummingbit.encoder.codes import Codes, hamming_distance
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import Choice, build
 from hummingbit.index.engines.flat import FlatIndex
+from tests.support.oracles.brute_force import BruteForceIndex
 
 OUT = Path("build/benchmarks")
 QUERIES = 2000

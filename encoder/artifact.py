@@ -44,9 +44,9 @@ from hummingbit.encoder.encoder import (
     Features,
     Inputs,
     Layer,
+    LearnedDocuments,
 )
 from hummingbit.encoder.endpoint import EndpointError, EndpointModel
-from hummingbit.encoder.learned import LearnedDocuments
 from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.text_features import MAX_SUMMARY_WEIGHT, Floats, TermWeighting, TextFeatures
 from hummingbit.encoder.text_model import MAX_TOKENS, ModelError, Pooling, Precision, TextModel
@@ -690,7 +690,7 @@ def _json_bytes(value: Any) -> bytes:
 #
 # Further files are listed and hashed like these: ``metrics.json``, ``labelled_ids.json`` with the
 # ids of the documents whose labels training used, ``learned_documents.bin`` with a hash of each
-# document that training read (:mod:`hummingbit.encoder.learned`), and ``classifier.safetensors``.
+# document that training read (:class:`LearnedDocuments`), and ``classifier.safetensors``.
 # Searches need none of them. The fingerprint is the SHA-256 of ``encoder.json`` and so covers every
 # file. Nothing is unpickled and no code is run. A folder appears whole or not at all.
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, codes_from_hex
-from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.learned import Content
+from hummingbit.encoder.encoder import Content, Encoder
 from hummingbit.evaluation.metrics import (
     DEFAULT_METRICS,
     Metric,

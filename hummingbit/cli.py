@@ -195,9 +195,9 @@ COMMANDS = {
     ),
     "index": Command("collections", "build and maintain collections of documents"),
     "label": Command("labels", "label and judge documents, see what to label next, and retrain"),
-    "reindex": Command("collections", "re-encode a collection with another encoder", "collections"),
+    "reindex": Command("collections", "re-encode a collection with another encoder", "index"),
     "alias": Command(
-        "collections", "give collections a second name, and switch it in one step", "collections"
+        "collections", "give collections a second name, and switch it in one step", "index"
     ),
     "snapshot": Command("collections", "back up collections to single files, and restore them"),
     "search": Command("collections", "search a collection from the command line"),
@@ -207,7 +207,9 @@ COMMANDS = {
     "job": Command("service", "list and cancel the background jobs of a service", "service"),
     "keys": Command("service", "create, list and revoke API keys", "service"),
     "config": Command("service", "show and check the settings of a service", "service"),
-    "completion": Command("service", "print a script that completes commands in bash, fish or zsh"),
+    "completion": Command(
+        "service", "print a script that completes commands in bash, fish or zsh", "service"
+    ),
     "encoder": Command("encoders", "install, list, describe and share encoders"),
     "evaluate": Command(
         "evaluation", "measure retrieval quality with labelled queries, also in CI"

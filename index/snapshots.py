@@ -61,8 +61,7 @@ from hummingbit.index.errors import (
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.schema import SCHEMA, Description
 from hummingbit.index.store.annotations import make_tables
-from hummingbit.index.store.expiries import make_expiry_tables
-from hummingbit.index.store.fields import make_changes_table, make_field_tables
+from hummingbit.index.store.fields import make_changes_table, make_expiry_tables, make_field_tables
 from hummingbit.index.store.store import Store, verify_store
 
 # The description of a snapshot's contents, and its JSON.

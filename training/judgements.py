@@ -38,8 +38,7 @@ from hummingbit.encoder.artifact import (
     write_artifact,
 )
 from hummingbit.encoder.classifier import CLASSIFIER, classifier_bytes
-from hummingbit.encoder.encoder import Encoder, LanguageModel, Layer
-from hummingbit.encoder.learned import hash_contents
+from hummingbit.encoder.encoder import Encoder, LanguageModel, Layer, hash_contents
 from hummingbit.encoder.recipes import JudgementRecipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_by_score

@@ -20,8 +20,7 @@ from hummingbit.encoder.artifact import (
 )
 from hummingbit.encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
 from hummingbit.encoder.codes import Codes
-from hummingbit.encoder.encoder import Encoder, Features
-from hummingbit.encoder.learned import learned_bytes
+from hummingbit.encoder.encoder import Encoder, Features, learned_bytes
 from hummingbit.encoder.recipes import LabelledRecipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.vector_features import VectorFeatures

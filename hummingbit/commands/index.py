@@ -1,4 +1,4 @@
-"""``hummingbit index ACTION``: build and maintain collections of documents."""
+"""``hummingbit index ACTION``, ``alias`` and ``reindex``: build and maintain collections."""
 
 from __future__ import annotations
 
@@ -62,7 +62,14 @@ from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
-from hummingbit.index.catalog import NO_ENCODER, encoder_by_dimensions
+from hummingbit.index.catalog import (
+    NO_ENCODER,
+    AddAlias,
+    AliasAction,
+    RemoveAlias,
+    check_name,
+    encoder_by_dimensions,
+)
 from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
@@ -1120,6 +1127,93 @@ def run_drop(args: argparse.Namespace) -> int:
         folder.drop_collection(args.collection)
     result = {"collection": args.collection, "dropped": True}
     print_result(args, result, f"{args.collection}: dropped")
+    return 0
+
+
+# ``hummingbit alias`` and ``reindex``: second names and other encoders of collections.
+
+
+def configure_alias(parser: argparse.ArgumentParser) -> None:
+    """Add the actions."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="list the aliases and their collections")
+    listing.set_defaults(run=list_aliases)
+    set_ = actions.add_parser("set", help="point an alias at a collection, in one step")
+    set_.add_argument("alias", metavar="ALIAS")
+    set_.add_argument("collection", metavar="COLLECTION")
+    set_.set_defaults(run=set_alias)
+    remove = actions.add_parser("remove", help="remove an alias; the collection stays")
+    remove.add_argument("alias", metavar="ALIAS")
+    remove.set_defaults(run=remove_alias)
+    for action in (listing, set_, remove):
+        add_folder(action)
+        add_url(action)
+        add_json(action)
+
+
+def list_aliases(args: argparse.Namespace) -> int:
+    """Print an alias a line."""
+    with open_collections(args, writable=False) as folder:
+        aliases = {**folder.aliases()}
+    lines = [f"{alias}\t{collection}" for alias, collection in aliases.items()]
+    print_result(args, {"aliases": aliases}, lines)
+    return 0
+
+
+def set_alias(args: argparse.Namespace) -> int:
+    """Set an alias, in one step."""
+    _change_aliases(args, AddAlias(args.alias, args.collection))
+    set_ = {"alias": args.alias, "collection": args.collection}
+    print_result(args, set_, f"{args.alias}\t{args.collection}")
+    return 0
+
+
+def remove_alias(args: argparse.Namespace) -> int:
+    """Remove an alias."""
+    _change_aliases(args, RemoveAlias(args.alias))
+    print_result(args, {"alias": args.alias, "removed": True}, f"{args.alias}: removed")
+    return 0
+
+
+def _change_aliases(args: argparse.Namespace, action: AliasAction) -> None:
+    with open_collections(args, writable=True) as folder:
+        folder.change_aliases([action])
+
+
+def configure_reindex(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("collection", metavar="COLLECTION")
+    parser.add_argument(
+        "--encoder", required=True, metavar="NAME", help="the encoder of the new collection"
+    )
+    parser.add_argument(
+        "--into", required=True, metavar="NAME", help="the name of the new collection"
+    )
+    parser.add_argument(
+        "--alias", metavar="NAME", help="the alias to move to it once it is complete"
+    )
+    parser.add_argument(
+        "--search-by",
+        choices=INDEX_TYPES,
+        help="the search engine of the new collection (default: that of COLLECTION)",
+    )
+    add_folder(parser)
+    add_url(parser)
+    add_json(parser)
+    parser.set_defaults(run=run_reindex)
+
+
+def run_reindex(args: argparse.Namespace) -> int:
+    """Re-encode every document; if that fails, no new collection is left behind."""
+    if args.alias is not None:
+        check_name(args.alias, "--alias")
+    with open_collections(args, writable=True) as folder:
+        documents = folder.reindex(
+            args.collection, args.encoder, args.into, args.alias, args.search_by
+        )
+    moved = "" if args.alias is None else f"; the alias {args.alias} points to it"
+    result = {"collection": args.into, "documents": documents, "alias": args.alias}
+    print_result(args, result, f"{args.into}: {counted(documents, 'document')}{moved}")
     return 0
 
 

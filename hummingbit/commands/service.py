@@ -1,4 +1,4 @@
-"""``hummingbit serve``, ``ready``, ``config``, ``keys``, ``job``: to run and operate a service."""
+"""``hummingbit serve``, ``ready``, ``config``, ``keys``, ``job``, ``completion``: run a service."""
 
 from __future__ import annotations
 
@@ -319,3 +319,41 @@ def _job_line(job: Job) -> str:
     if job["error"] is not None:
         parts.append(job["error"]["detail"])
     return "\t".join(parts)
+
+
+# ``hummingbit completion SHELL``: a script that completes commands and options at the tab key.
+
+
+SHELLS = ("bash", "fish", "zsh")
+PATH_METAVARS = ("FILE", "FOLDER", "DIR", "SOURCE")
+"""The metavars of options that take a file or a folder."""
+
+
+def configure_completion(parser: argparse.ArgumentParser) -> None:
+    """Add the shell."""
+    parser.add_argument("shell", choices=SHELLS)
+    parser.set_defaults(run=run_completion)
+
+
+def run_completion(args: argparse.Namespace) -> int:
+    """Print the script, generated from the options of every command."""
+    import shtab  # noqa: PLC0415 - only this needs it
+
+    from hummingbit.cli import whole_parser  # noqa: PLC0415 - it imports the commands
+
+    parser = whole_parser()
+    _complete_paths(parser)
+    print(shtab.complete(parser, args.shell))
+    return 0
+
+
+def _complete_paths(parser: argparse.ArgumentParser) -> None:
+    """Make the shell complete paths for arguments that are paths."""
+    import shtab  # noqa: PLC0415 - as above
+
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public way to them
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for sub_parser in action.choices.values():
+                _complete_paths(sub_parser)
+        elif action.type is Path or action.metavar in PATH_METAVARS:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]

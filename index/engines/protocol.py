@@ -1,7 +1,7 @@
 """What an index of codes does, and what its implementations share: rows, tombstones and checks.
 
 The index types differ in speed and memory only: each returns the results of the oracle,
-:class:`~hummingbit.index.engines.brute_force.BruteForceIndex`. Some take codes of certain lengths
+:class:`~tests.support.oracles.brute_force.BruteForceIndex`. Some take codes of certain lengths
 only.
 """
 

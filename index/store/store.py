@@ -64,31 +64,29 @@ from hummingbit.index.store.annotations import (
 )
 from hummingbit.index.store.connections import PARAMETERS, RowReader, in_chunks
 from hummingbit.index.store.database import Database
-from hummingbit.index.store.expiries import (
-    count_expired,
-    derive,
-    expired_documents,
-    has_expiries,
-    make_expiry_tables,
-    next_expiry,
-    set_expiries,
-    unexpired,
-)
 from hummingbit.index.store.fields import (
     LAST_CHANGE,
     RUNS_AT_ONCE,
     changed_rows,
+    count_expired,
     cover,
     cover_after,
+    derive_expiries,
+    expired_documents,
+    has_expiries,
     indexed_fields,
     is_covered,
+    make_expiry_tables,
     matching_between,
     matching_in_runs,
     matching_rows,
+    next_expiry,
     record_changed_rows,
     repack,
     rows_that_match,
+    set_expiries,
     set_indexed_fields,
+    unexpired,
     update_values,
     where,
 )
@@ -586,7 +584,7 @@ class Changes:
         """Replace the description of the collection; the generation is unchanged."""
         # The indexes that came with the store are not trusted.
         repack(self._connection)
-        derive(self._connection)
+        derive_expiries(self._connection)
         self._write_meta(**description.meta, incarnation=new_incarnation())
         self._commit(self.generation)
 

@@ -18,12 +18,12 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.records import Query
 from tests.support.codes import clustered_codes, random_codes
 from tests.support.collections import code_collection, code_documents
+from tests.support.oracles.brute_force import BruteForceIndex
 
 Make = Callable[[int], CollectionBackend]
 Draw = Callable[[np.random.Generator, int, int], Codes]

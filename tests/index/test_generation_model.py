@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import distinct, pruned, segments
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from tests.support.codes import assert_same, clustered_codes
+from tests.support.oracles.brute_force import BruteForceIndex
 
 SEEDS = st.integers(0, 2**32 - 1)
 

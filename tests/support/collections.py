@@ -12,11 +12,11 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import code_from_hex
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.index.collection import Collection
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.filters import Filter
 from hummingbit.index.schema import Description
 from hummingbit.index.store.store import Store
 from tests.support.encoders import random_texts, text_encoder
+from tests.support.oracles.brute_force import BruteForceIndex
 
 
 def code_collection(folder: Path, n_bits: int = 16) -> Collection:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from tests.support.codes import random_codes, random_rows
+from tests.support.oracles.brute_force import BruteForceIndex
 
 
 @pytest.mark.parametrize("n_bits", [8, 24, 64])

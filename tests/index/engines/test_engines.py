@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import distinct, pruned
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import MAKERS, AnyIndex, build
 from hummingbit.index.engines.protocol import After, Rows
 from tests.index.engines.conftest import WITHOUT
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
+from tests.support.oracles.brute_force import BruteForceIndex
 
 WIDTHS = [8, 16, 24, 32, 40, 64, 72, 128, 1024, 3072, 4096]
 COMPILED = ["halves", "lookup", "scan"]

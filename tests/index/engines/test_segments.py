@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hummingbit.index.engines import segments
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.segments import IndexSnapshot
 from tests.support.codes import assert_same, clustered_codes
+from tests.support.oracles.brute_force import BruteForceIndex
 
 
 @settings(max_examples=100, deadline=None)

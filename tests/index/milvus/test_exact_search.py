@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hummingbit.encoder.codes import Codes, hamming_distance
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.protocol import Neighbours, Rows
 from hummingbit.index.milvus.store import Band, ExactSearch, Neighbour
 from tests.support.codes import assert_same, clustered_codes, random_rows
+from tests.support.oracles.brute_force import BruteForceIndex
 
 
 class Capricious:

@@ -16,7 +16,6 @@ from hummingbit.corpus.expiry import EXPIRY_FIELDS
 from hummingbit.encoder.codes import Codes, code_from_hex, code_to_hex
 from hummingbit.evaluation.evaluate import evaluate_codes
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import StoredPayload
@@ -24,6 +23,7 @@ from hummingbit.service.schemas.jobs import EvaluateResponse
 from hummingbit.service.schemas.search import SearchResponse
 from tests.support.codes import clustered_codes
 from tests.support.encoders import random_texts, text_encoder
+from tests.support.oracles.brute_force import BruteForceIndex
 from tests.support.service import check_problem, make_data_folder, running_service, send
 
 MakeCollection = Callable[..., str]

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hummingbit.encoder.codes import Codes
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.protocol import Rows
+from tests.support.oracles.brute_force import BruteForceIndex
 from tests.support.service import client_of
 
 N_BITS = 32

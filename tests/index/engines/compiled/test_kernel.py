@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import compiled, kernel
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import Choice, build
 from hummingbit.index.engines.compiled import CompiledIndex, LookupIndex, MultiIndex, ScanIndex
 from hummingbit.index.engines.protocol import After, Neighbours, Rows, max_bit_weight
 from tests.index.engines.conftest import PATHS
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
+from tests.support.oracles.brute_force import BruteForceIndex
 
 ROOT = Path(__file__).parents[4]
 WIDTHS = [8, 16, 24, 40, 64, 72, 104, 128, 136, 256, 1024, 1984, 2000, 3072, 4096]

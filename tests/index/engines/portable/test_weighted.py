@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hummingbit.index.engines.brute_force import BruteForceIndex
 from hummingbit.index.engines.choice import MAKERS
 from hummingbit.index.engines.distinct import nearest_codes
 from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, CodeIndex, Weights
@@ -20,6 +19,7 @@ from hummingbit.index.engines.weighted import (
     within_distance,
 )
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
+from tests.support.oracles.brute_force import BruteForceIndex
 
 
 def random_weights(rng: np.random.Generator, n: int, n_bits: int, kind: str) -> Weights:
