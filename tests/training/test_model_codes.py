@@ -287,17 +287,19 @@ def test_tiny_models_are_deterministic(tmp_path: Path) -> None:
 def test_made_queries_teach_the_head_to_find_their_documents() -> None:
     """Queries tell nothing of the directions in which documents differ most."""
     rng = np.random.default_rng(0)
-    said, unsaid = rng.normal(size=(1200, 24)), rng.normal(size=(1200, 40)) * 1.5
+    said, unsaid = rng.normal(size=(300, 12)), rng.normal(size=(300, 20)) * 1.5
     vectors = np.hstack([said, unsaid]).astype(np.float32)
-    asked = np.hstack([said, np.zeros((1200, 40))]).astype(np.float32)
-    vectors, asked = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (vectors, asked))
-    rows, others = np.arange(600), np.arange(600, 1200)
+    asked = np.hstack([said, np.zeros((300, 20))]).astype(np.float32)
+    vectors, asked = (
+        given / np.linalg.norm(given, axis=1, keepdims=True) for given in (vectors, asked)
+    )
+    rows, others = np.arange(150), np.arange(150, 300)
 
     def mean_reciprocal_rank(queries: MadeQueries | None) -> float:
-        layer, thresholds = fit_head(vectors, 32, 0, queries=queries)
+        layer, thresholds = fit_head(vectors, 16, 0, queries=queries)
         bits = np.where(layer(vectors) > thresholds, 1.0, -1.0)
         scores = (layer(asked[others]) - thresholds) @ bits.T
-        own = scores[np.arange(600), others]
+        own = scores[np.arange(150), others]
         return float((1 / (scores >= own[:, None]).sum(axis=1)).mean())
 
     without = mean_reciprocal_rank(None)
