@@ -318,6 +318,23 @@ class Segment:
             positions = positions[self.live.take(positions)]
         return self.rows[positions]
 
+    def rows_with_all(self, terms: Sequence[int]) -> Rows:
+        """Return the rows of the live documents that have all terms of these numbers, ascending."""
+        if kernel.native is None:
+            in_order = sorted((self._postings(term) for term in terms), key=_length)
+            positions = self.positions[in_order[0]]
+            for postings in in_order[1:]:
+                others = self.positions[postings]
+                positions = np.intersect1d(positions, others, assume_unique=True)
+        else:
+            room = min(map(_length, map(self._postings, terms)))
+            positions = np.empty(room, dtype=np.int32)
+            arguments = (*self.arguments(None), len(terms), array("q", terms), room, positions)
+            positions = positions[: kernel.native.with_all(*arguments)]
+        if self.live is not None:
+            positions = positions[self.live.take(positions)]
+        return self.rows[positions]
+
     def occurrences(self, term: int) -> int:
         """Return how often the live documents contain the term of this number."""
         if term not in self._occurrences:
@@ -427,6 +444,10 @@ class Segment:
             if at == n_terms or self.terms.item(at) != term:
                 return slice(0, 0)
         return slice(self.starts.item(at), self.starts.item(at + 1))
+
+
+def _length(some: slice) -> int:
+    return int(some.stop - some.start)
 
 
 def build_segment(
@@ -598,7 +619,7 @@ MOST_IN_HEAP = 1024
 BEST = np.dtype([("score", np.float64), ("row", np.int64)])
 """One of the best documents, as the kernel writes it."""
 
-BLOCK = 256
+BLOCK = 64
 """The scores whose highest the kernel keeps."""
 # A group is every n-th of n * GROUP documents. The highest score of each group is kept, so that a
 # search for high scores skips most documents. Groups of neighbours would take six times as long.
@@ -859,6 +880,13 @@ class Field:
     def rows_with(self, number: int) -> Rows:
         """Return the rows of the documents that have the term of this number, ascending."""
         rows = [segment.rows_with(number) for segment in self.segments]
+        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+    def rows_with_all(self, numbers: Sequence[int]) -> Rows:
+        """Return the rows of the documents that have all terms of these numbers, ascending."""
+        if not numbers:
+            return np.empty(0, dtype=np.int64)
+        rows = [segment.rows_with_all(numbers) for segment in self.segments]
         return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
     def idf(self, number: int, *, bursty: bool = False) -> float:
@@ -1317,7 +1345,12 @@ class LexicalIndex:
         """Weigh the terms of a query, and what stands for them or for those that are unknown."""
         if statistics is None:
             added = self._added_terms(text, counts)
-            of_words = [(term, self._weight_of_word(term, counts)) for term in counts]
+            stop, frequency = self._stop_terms, self.frequency
+            # A stop word beside other known words weighs less.
+            of_stop = 1.0
+            if any(term not in stop and frequency(term) for term in counts):
+                of_stop = STOP_WEIGHT
+            of_words = [(term, of_stop if term in stop else 1.0) for term in counts]
             statistics = self._statistics([*of_words, *added.items()], hybrid=hybrid)
         else:
             statistics, terms = _split_statistics(statistics)
@@ -1366,13 +1399,6 @@ class LexicalIndex:
         """Return the share of the documents that have the word, or one with its stem."""
         return self.frequency(self._term_of(word)) / max(1, len(self))
 
-    def _weight_of_word(self, term: str, counts: Mapping[str, int]) -> float:
-        """Return the weight of a term of a query: less for a stop word beside other known words."""
-        stop = self._stop_terms
-        if term not in stop or all(one in stop or not self.frequency(one) for one in counts):
-            return 1.0
-        return STOP_WEIGHT
-
     def _added_terms(self, text: str, counts: Mapping[str, int]) -> dict[str, float]:
         """Return the terms that a query adds to its words, with their weights."""
         added: dict[str, float] = {}
@@ -1382,16 +1408,16 @@ class LexicalIndex:
                 added[term] = weight
 
         words = self.analyzer.split(text) if len(text) <= LONGEST_TYPED else []
-        known = {word: self.frequency(self._term_of(word)) > 0 for word in words}
+        frequency, term_of = self.frequency, self._term_of
+        known = {word: frequency(term_of(word)) > 0 for word in words}
         for term, covered in self._other_terms_of_query(text, known):
             add(term, FORM_WEIGHT if covered else 1.0)
         for word in (word for word, is_known in known.items() if not is_known):
-            for term in map(self._term_of, parts_of(word)):
-                if self.frequency(term):
-                    add(term, PART_WEIGHT)
+            for term in filter(frequency, map(term_of, parts_of(word))):
+                add(term, PART_WEIGHT)
         for substitutes, weight in self._substitutes_of(text, words).values():
             for word, share in substitutes.items():
-                add(self._term_of(word), weight * share)
+                add(term_of(word), weight * share)
         return added
 
     def _other_terms_of_query(
@@ -1410,8 +1436,9 @@ class LexicalIndex:
         pieces = _PIECE.findall(text.lower())
         runs = joins(pieces) if known else []
         joined_terms = self.analyzer.stem([joined for _, _, joined in runs])
-        for (start, stop, _), term in zip(runs, joined_terms, strict=True):
-            if self.frequency(term):
+        frequencies = map(self.frequency, joined_terms)
+        for (start, stop, _), term, n in zip(runs, joined_terms, frequencies, strict=True):
+            if n:
                 yield term, all(known.get(piece, True) for piece in pieces[start:stop])
 
     @cached_property
@@ -1529,14 +1556,9 @@ class LexicalIndex:
 
     def rows_with_all(self, terms: Sequence[str]) -> Rows:
         """Return the rows of the documents that have all `terms`, ascending."""
-        found = np.empty(0, np.int64)
-        rarest_first = sorted(dict.fromkeys(terms), key=self.frequency)
-        for term in rarest_first:
-            rows = self._rows_with(term)
-            found = rows if term is rarest_first[0] else _in_both(found, rows)
-            if not len(found):
-                break
-        return found
+        numbers = [*map(self.number_of, dict.fromkeys(terms))]
+        known = [number for number in numbers if number is not None]
+        return self.texts.rows_with_all(known if len(known) == len(numbers) else ())
 
     def only_row_with(self, query: WeighedQuery) -> int | None:
         """Return the row of the document that alone has all rare words of a query, if one does.

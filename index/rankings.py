@@ -697,7 +697,7 @@ FEEDBACK, FEEDBACK_OF_MODELS = 2.0, 0.25
 GUARDED = 10
 NEAREST_SHARE = 3_000
 """One in so many documents is scored as one of the nearest by codes, and bounds what codes add to
-the others. Of a million uniform codes of 256 bits, a hybrid search then takes 8 ms in place of 16
+the others. Of a million uniform codes of 256 bits, a hybrid search then takes 4 ms in place of 7
 (``python -m benchmarks.scale --size 1e6``)."""
 FIRST_BY_WORDS = 16
 """How many of the best by words are scored first: the better they are, the fewer others must be."""

@@ -893,7 +893,9 @@ def hits_with_codes(
     """
     columns = [code or b"" for _, _, _, code in stored]
     spans: list[Span | None] = [None] * len(rows)
+    document_rows: Sequence[int] = rows
     if column.has_passages:
+        document_rows = [*map(column.document_row, rows)]
         numbers = [row % MAX_PASSAGES for row in rows]
         spans = [*map(column.span, columns, numbers)]
         columns = [*map(column.code_of_passage, columns, numbers)]
@@ -908,14 +910,14 @@ def hits_with_codes(
             id_,
             distance,
             score,
-            column.document_row(row),
+            row,
             payload,
             text,
             code.hex() if with_code and code else None,
             passage=span,
         )
         for row, distance, score, (id_, payload, text, _), code, span in zip(
-            rows, distances, scores, stored, columns, spans, strict=True
+            document_rows, distances, scores, stored, columns, spans, strict=True
         )
     ]
     if not options.rerank:

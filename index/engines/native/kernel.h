@@ -337,7 +337,7 @@ typedef struct {
 } scored_t;
 
 /* The scores whose highest is kept. */
-#define SCORES_AT_ONCE 256
+#define SCORES_AT_ONCE 64
 
 /* A query by words and codes. The code of document i is that at places[i], or at i; code_of holds
    the numbers of distinct codes, of one word, or is NULL for codes in groups. Seeds are documents
@@ -345,6 +345,7 @@ typedef struct {
    of some of the best by words. `highest` is that of best_by_words, or NULL. */
 typedef struct {
     const int64_t *rows;
+    int has_gaps; /* whether the rows do not follow one another */
     const int32_t *places, *code_of;
     size_t n_codes, words;
     const uint64_t *codes;
@@ -386,6 +387,10 @@ void moments_of_scores(size_t n_bits, const int64_t *sums, const int64_t *produc
 
 /* ---- ascending lists */
 
+/* Write the positions of the documents that have all terms; return how many. `positions` has `room`
+   for those of the rarest term. SIZE_MAX means that a list is out of bounds. */
+size_t with_all_terms(const postings_t *p, const int64_t *terms, size_t n_terms, size_t room,
+                      int32_t *positions);
 /* Write the numbers that two ascending lists have in common; return how many. */
 size_t in_both(const int64_t *few, size_t n_few, const int64_t *many, size_t n_many, int64_t *both);
 

@@ -354,6 +354,8 @@ FUNCTION(best_by_both_) {
     fusion_t f;
     memset(&f, 0, sizeof f);
     f.rows = take_input(&a, scores.n, sizeof *f.rows);
+    const int64_t span = a.is_bad || !scores.n ? 0 : f.rows[scores.n - 1] - f.rows[0] + 1;
+    f.has_gaps = span != (int64_t)scores.n;
     f.places = take_view(&a, scores.n, sizeof *f.places, PyBUF_SIMPLE, 1);
     f.n_codes = take_number(&a, 0, MAX_PLACES);
     f.words = take_number(&a, 1, MAX_WORDS);
@@ -399,6 +401,23 @@ FUNCTION(in_both_) {
     size_t n;
     RETURN_IF_BAD(a)
     WITHOUT_LOCK(n = in_both(few, n_few, many, n_many, both))
+    release(&a);
+    return PyLong_FromSize_t(n);
+}
+
+/* with_all(*postings, n_terms, terms, room, positions): write the positions of the documents that
+   have all terms; return how many (with_all_terms). */
+FUNCTION(with_all) {
+    args_t a = begin_args(items, n_items, POSTINGS_ITEMS + 4);
+    const postings_t postings = take_postings(&a);
+    const size_t n_terms = take_number(&a, 0, MAX_PLACES);
+    const int64_t *terms = take_input(&a, n_terms, sizeof *terms);
+    const size_t room = take_number(&a, 0, MAX_PLACES);
+    int32_t *positions = take_output(&a, room, sizeof *positions);
+    size_t n;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(n = with_all_terms(&postings, terms, n_terms, room, positions))
+    if (n == SIZE_MAX) return finish_postings(&a, 0);
     release(&a);
     return PyLong_FromSize_t(n);
 }
@@ -493,6 +512,7 @@ static PyMethodDef methods[] = {
     METHOD("best_by_words", best_by_words_),
     METHOD("best_by_both", best_by_both_),
     METHOD("in_both", in_both_),
+    METHOD("with_all", with_all),
     METHOD("discriminant", discriminant_),
     METHOD("moments", moments),
     METHOD("paths", paths),

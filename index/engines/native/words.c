@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The documents that are scored at a time. */
+#define CANDIDATES_AT_ONCE 256
 /* The postings that are read at a time. */
 #define POSTINGS_AT_ONCE 512
 /* The shares that are compared with the least one at a time. */
@@ -197,31 +199,23 @@ static int64_t highest_of_block(const scores_t *s, size_t start, size_t end) {
     return highest;
 }
 
-/* Return the first position from i on whose score is at least `least`, or s->n. Blocks whose highest
-   scores are known and lower are passed over. */
-static size_t next_at_least(const scores_t *s, const int64_t *highest, size_t i, int64_t least) {
-    while (i < s->n) {
-        const size_t end = end_of_block(s, i);
-        const int64_t most =
-            highest != NULL ? highest[i / SCORES_AT_ONCE] : highest_of_block(s, i, end);
-        if (most >= least)
-            for (; i < end; i++)
-                if (score_at(s, i) >= least) return i;
-        i = end;
-    }
-    return s->n;
-}
-
-/* Write which positions from *start to the end of its block have a score of at least `least`, and
-   move *start behind them; return how many there are. */
-static size_t all_at_least(const scores_t *s, size_t *start, int64_t least, size_t *positions) {
-    const size_t end = end_of_block(s, *start);
+/* Write positions from *start on whose scores are at least `least`, as many as whole blocks have up
+   to CANDIDATES_AT_ONCE, and move *start behind these blocks; return how many there are. Blocks
+   whose highest scores are known and lower are passed over. */
+static size_t next_candidates(const scores_t *s, const int64_t *highest, size_t *start,
+                              int64_t least, size_t *positions) {
     size_t n = 0;
-    for (size_t i = *start; i < end; i++) {
-        positions[n] = i;
-        n += score_at(s, i) >= least;
+    while (*start < s->n && n <= CANDIDATES_AT_ONCE - SCORES_AT_ONCE) {
+        const size_t begin = *start, end = end_of_block(s, begin);
+        const int64_t most = highest != NULL ? highest[begin / SCORES_AT_ONCE]
+                                             : highest_of_block(s, begin, end);
+        *start = end;
+        if (most < least) continue;
+        for (size_t i = begin; i < end; i++) {
+            positions[n] = i;
+            n += score_at(s, i) >= least;
+        }
     }
-    *start = end;
     return n;
 }
 
@@ -265,6 +259,11 @@ static int64_t score_by_codes(const fusion_t *f, const weights_t *weights, size_
     return f->total - 2 * distance;
 }
 
+/* Return the row at a position; rows mostly have no gaps. */
+INLINE int64_t row_at(const fusion_t *f, size_t i) {
+    return f->has_gaps ? f->rows[i] : f->rows[0] + (int64_t)i;
+}
+
 INLINE size_t place_of(const fusion_t *f, size_t i) {
     return f->places == NULL ? i : (size_t)(uint32_t)f->places[i];
 }
@@ -293,9 +292,10 @@ static int64_t least_by_words(const fusion_t *f, const best_t *best, double most
 
 /* Return the position of the score by words of a row, or s->n. */
 static size_t position_of_row(const fusion_t *f, const scores_t *s, int64_t row) {
-    /* Rows mostly have no gaps. */
-    const uint64_t offset = (uint64_t)row - (uint64_t)(s->n ? f->rows[0] : 0);
-    if (offset < s->n && f->rows[offset] == row) return (size_t)offset;
+    if (s->n && !f->has_gaps) {
+        const uint64_t offset = (uint64_t)row - (uint64_t)f->rows[0];
+        return offset < s->n ? (size_t)offset : s->n;
+    }
     const size_t at = lower_bound(f->rows, 0, s->n, row);
     return at < s->n && f->rows[at] == row ? at : s->n;
 }
@@ -365,15 +365,15 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
         fill_weights(weights, f->weights, f->words);
         offer_first(f, s, weights, seeds, &best);
         int64_t least = least_by_words(f, &best, most);
-        size_t some[SCORES_AT_ONCE];
-        for (size_t i = 0; (i = next_at_least(s, f->highest, i, least)) < s->n;) {
-            const size_t n_some = all_at_least(s, &i, least, some);
+        size_t some[CANDIDATES_AT_ONCE];
+        for (size_t i = 0; i < s->n;) {
+            const size_t n_some = next_candidates(s, f->highest, &i, least, some);
             for (size_t j = 0; j < n_some; j++) prefetch_code(f, some[j]);
             for (size_t j = 0; j < n_some; j++) {
                 const int64_t by_words = score_at(s, some[j]);
                 const size_t place = place_of(f, some[j]);
                 if (by_words < least || place >= f->n_codes) continue;
-                const int64_t row = f->rows[some[j]];
+                const int64_t row = row_at(f, some[j]);
                 const double score = fused_score(f, by_words, score_by_codes(f, weights, place));
                 const scored_t entry = {score, row};
                 if (best.n == k && !is_worse(best.entries[0], entry)) continue;
@@ -390,7 +390,46 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
     return 1;
 }
 
-/* ---- positions that two ascending lists have in common */
+/* ---- numbers that ascending lists have in common */
+
+size_t with_all_terms(const postings_t *p, const int64_t *terms, size_t n_terms, size_t room,
+                      int32_t *positions) {
+    size_t first = 0, n = SIZE_MAX;
+    for (size_t t = 0; t < n_terms; t++) {
+        size_t begin, end;
+        if (!find_postings(p, terms[t], &begin, &end)) return SIZE_MAX;
+        if (end - begin < n) first = t, n = end - begin;
+    }
+    if (n_terms == 0 || n > room) return n_terms == 0 ? 0 : SIZE_MAX;
+    for (size_t t = 0; t <= n_terms; t++) {
+        size_t begin, end, at, kept = 0;
+        if (t == first + 1) continue;
+        find_postings(p, terms[t ? t - 1 : first], &begin, &end);
+        if (t == 0) { /* the rarest term */
+            memcpy(positions, p->positions + begin, n * sizeof *positions);
+            continue;
+        }
+        at = begin;
+        for (size_t i = 0; i < n && at < end; i++) {
+            /* The next one is near, or far if the term has many more: double the step until past. */
+            size_t step = 1, low = at, high;
+            while (low + step < end && p->positions[low + step] < positions[i])
+                low += step, step *= 2;
+            high = low + step < end ? low + step : end;
+            while (low < high) {
+                const size_t middle = low + (high - low) / 2;
+                if (p->positions[middle] < positions[i])
+                    low = middle + 1;
+                else
+                    high = middle;
+            }
+            at = low;
+            if (at < end && p->positions[at] == positions[i]) positions[kept++] = positions[i];
+        }
+        n = kept;
+    }
+    return n;
+}
 
 size_t in_both(const int64_t *few, size_t n_few, const int64_t *many, size_t n_many, int64_t *both) {
     size_t n = 0, at = 0;

@@ -150,3 +150,20 @@ def test_the_kernel_finds_what_two_lists_have_in_common(rows: set[int], others: 
     both = np.empty(len(few), dtype=np.int64)
     n = kernel.native.in_both(len(few), few, len(many), many, both)
     assert both[:n].tolist() == sorted(rows & others)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n_documents=st.integers(1, 700))
+def test_the_documents_that_have_all_terms_are_those_that_have_each(
+    seed: int, n_documents: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    index = index_of(texts_of(n_documents, seed), rng)
+    used = np.unique(index.texts.terms())
+    for n_terms in range(5):
+        numbers = rng.choice(used, min(n_terms, len(used)), replace=False).tolist()
+        with_each = [{*index.texts.rows_with(number).tolist()} for number in numbers]
+        expected = sorted(set.intersection(*with_each)) if with_each else []
+        assert index.texts.rows_with_all(numbers).tolist() == expected
+        with by_numpy():
+            assert index.texts.rows_with_all(numbers).tolist() == expected
