@@ -100,7 +100,7 @@ package: $(VENV)/.dev ## Build the wheels, install each into a clean environment
 .PHONY: eval-gate
 eval-gate: $(VENV)/.dev ## Test and run the demo, and compare its retrieval with the committed baseline
 	$(BIN)/python -m pytest -m demo tests/hummingbit/commands/encoders/test_demo.py
-	$(BIN)/hummingbit demo --no-serve
+	$(BIN)/hummingbit demo --no-serve --model none
 	$(BIN)/hummingbit evaluate docstrings --data-dir demo-data --queries docstrings:test \
 	  --exclude-self --ignore-unmatched-queries --baseline evaluation-baseline/report.json \
 	  --gate evaluation-baseline/gate.toml --out build/evaluation
@@ -136,7 +136,7 @@ ifneq ($(filter eval-gate,$(MAKECMDGOALS)),)
 console: eval-gate
 endif
 console: $(VENV)/.dev ## Drive the console in Chromium: retraining, 100,000 documents, pictures of every page
-	test -d demo-data/collections || $(BIN)/hummingbit demo --no-serve
+	test -d demo-data/collections || $(BIN)/hummingbit demo --no-serve --model none
 	$(BIN)/python -m pytest -m console -s tests/console
 
 .PHONY: faults

@@ -22,6 +22,8 @@ from hummingbit.encoder.text_model import MAX_TOKENS, PRECISIONS
 from hummingbit.foundation.errors import HummingbitError
 
 SSB_VAE, ICT, STATIC, ITQ = "ssb-vae", "ict", "static", "itq"
+STATIC_BITS = 256
+"""The bits of the encoder that ships, which static has at most."""
 
 _TYPES: Mapping[type, tuple[Any, str]] = {
     bool: (bool, "true or false"),

@@ -23,6 +23,7 @@ from hummingbit.encoder.recipes import (
     DEFAULT_BITS,
     MODEL,
     RECIPES,
+    STATIC,
     BaseRecipe,
     ClassCodeRecipe,
     former_names,
@@ -168,7 +169,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         The folder of a language model that reads the texts, as sentence-transformers saves it; the
         method is then "model". It needs the extra ``hummingbit[model]``. "auto" takes the one
         that ``hummingbit quickstart`` would take, if any: for texts without labels, that of the
-        variable ``HUMMINGBIT_MODEL``, or the first in the folder ``models`` of the environment.
+        variable ``HUMMINGBIT_MODEL``, or the first in the folder ``models`` of the environment. If
+        there is none and hummingbit-models is installed, the method is "static".
     settings : mapping, default=None
         Further settings of the method's recipe, such as ``{"word_dropout": 0.1}``.
 
@@ -360,7 +362,9 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         settings = dict(self.settings or {})
         method = self.method
         model = self._chosen_model(data)
-        if model is not None:
+        if model == STATIC:
+            method = STATIC
+        elif model is not None:
             settings["model"] = model
         if method == "auto":
             method = self._default_method(data, settings)
@@ -393,7 +397,9 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if not data.is_text or self.method not in ("auto", MODEL):
             return None
         has_labels = self.method == "auto" and len(data.classes) > 1
-        return choose_model(None, map(str, data.inputs), has_labels=has_labels).model
+        texts = map(str, data.inputs)
+        model = choose_model(None, texts, has_labels=has_labels, n_bits=self.n_bits).model
+        return None if (model, self.method) == (STATIC, MODEL) else model
 
     def _default_method(self, data: TrainingData, settings: Mapping[str, Any]) -> str:
         if "model" in settings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,10 +22,12 @@ from hummingbit.encoder.recipes import (
     DISTILLATION,
     ICT,
     ITQ,
+    MAX_KNOWN_TERMS,
     METRIC,
     MODEL,
     RECIPES,
     STATIC,
+    STATIC_BITS,
     WORDS_AND_CLASSES,
     BaseRecipe,
     ClassCodeRecipe,
@@ -34,6 +36,7 @@ from hummingbit.encoder.recipes import (
     Recipe,
 )
 from hummingbit.foundation.errors import install_command
+from hummingbit.index.catalog import SHIPPED_DISTRIBUTION, shipped_encoder
 from hummingbit.index.languages import (
     AUTO,
     DEFAULT_LANGUAGE,
@@ -56,11 +59,13 @@ NO_MODEL = "none"
 MODELS_FOLDER = Path(sys.prefix, "models")
 """The folder of the Python environment that may hold folders of language models."""
 WITHOUT_MODEL = (
-    f" (default: that of ${MODEL_VARIABLE}, or the first folder in {MODELS_FOLDER}; {NO_MODEL}: the"
-    " words of the texts alone)"
+    f" (default: that of ${MODEL_VARIABLE}, the first folder in {MODELS_FOLDER}, or {STATIC}: what"
+    f" {SHIPPED_DISTRIBUTION} knows, adapted to the texts; {NO_MODEL}: their words alone)"
 )
 """What commands that choose a model say of the option."""
 _PACKAGES_OF_MODELS = ("onnxruntime", "tokenizers", "onnx")
+# The texts that tell whether those of a corpus are short.
+_TEXTS_MEASURED = 1000
 
 AnyRecipe = TypeVar("AnyRecipe", bound=BaseRecipe)
 
@@ -100,28 +105,34 @@ def check_torch(recipe: object) -> None:
 
 
 class ChosenModel(NamedTuple):
-    """A language model, or None, and a line that says which, and how to choose another."""
+    """A language model, STATIC or None, and a line that says which, and how to choose another."""
 
     model: str | None
     line: str
 
 
 def choose_model(
-    given: str | None, texts: Iterable[str] = (), *, has_labels: bool = False
+    given: str | None,
+    texts: Iterable[str] = (),
+    *,
+    has_labels: bool = False,
+    n_bits: int | None = None,
 ) -> ChosenModel:
     """Return the language model that reads `texts`: the one `given`, or the one installed.
 
     If none is `given`, it is that of the variable :data:`MODEL_VARIABLE`. If that is not set
     either, it is the first folder by name in :data:`MODELS_FOLDER`, provided that the packages that
-    read it are installed. :data:`NO_MODEL` stands for none.
+    read it are installed. Otherwise it is :data:`~hummingbit.encoder.recipes.STATIC`, the encoder
+    that ships, adapted to the texts, if it is installed, torch is, the texts are not as short as
+    titles, and codes have no more than its bits. :data:`NO_MODEL` stands for none.
 
     Unless it is `given`, texts with labels have none, because class codes of words find more texts
-    of a label and by words as many. Neither have those in another language than English if the
-    model is the one in the folder, since most models know no other.
+    of a label and by words as many. Neither have those in another language than English, unless
+    the variable names a model, since most models know no other.
     """
     if given is not None:
         return ChosenModel(*((None, "none, by --model") if given == NO_MODEL else (given, given)))
-    model, line = _installed_model(texts)
+    model, line = _installed_model(list(texts), n_bits)
     if model is None:
         return ChosenModel(None, line)
     if has_labels:
@@ -130,22 +141,41 @@ def choose_model(
     return ChosenModel(model, f"{line}; --model {NO_MODEL}: words alone")
 
 
-def _installed_model(texts: Iterable[str]) -> ChosenModel:
-    """Return the model of the variable, or that of the folder if it can read `texts`."""
+def _installed_model(texts: Sequence[str], n_bits: int | None) -> ChosenModel:
+    """Return the model of the variable, or else the best that is installed and can read `texts`."""
     if named := os.environ.get(MODEL_VARIABLE):
         is_none = named == NO_MODEL
         return ChosenModel(None if is_none else named, f"{named}, by {MODEL_VARIABLE}")
     folder = min((path.parent for path in MODELS_FOLDER.glob("*/config.json")), default=None)
-    if folder is None:
-        return ChosenModel(None, "none is installed; --model FOLDER reads the texts with one")
-    line = f"{folder.name} in {MODELS_FOLDER}"
-    if any(find_spec(package) is None for package in _PACKAGES_OF_MODELS):
-        return ChosenModel(None, f"none: {line} needs {install_command('model', 'train')}")
+    line = "" if folder is None else f"{folder.name} in {MODELS_FOLDER}"
+    if folder is not None and all(find_spec(package) for package in _PACKAGES_OF_MODELS):
+        model = str(folder)
+    else:
+        hint = "is installed; --model FOLDER reads the texts with one"
+        needs = f"{line} needs {install_command('model', 'train')}"
+        if not _can_be_static(texts, n_bits):
+            return ChosenModel(None, f"none: {needs}" if line else f"none {hint}")
+        known = f"what {SHIPPED_DISTRIBUTION} knows, adapted to the texts"
+        model, line = STATIC, f"{STATIC}, {known}, as {needs if line else f'no other {hint}'}"
     language, is_sure = find_language(texts)
     if is_sure and language != DEFAULT_LANGUAGE:
-        hint = f"--model {folder} reads them nevertheless"
+        hint = f"--model {'FOLDER' if model == STATIC else model} reads them nevertheless"
         return ChosenModel(None, f"none, as the texts are not English; {hint}")
-    return ChosenModel(str(folder), line)
+    return ChosenModel(model, line)
+
+
+def _can_be_static(texts: Sequence[str], n_bits: int | None) -> bool:
+    """Return whether the encoder that ships can be adapted to `texts` here, to codes of `n_bits`.
+
+    Short texts are told apart by their own words, which codes of ict have rows for.
+    """
+    fits = n_bits is None or n_bits <= STATIC_BITS
+    if not fits or not has_torch() or shipped_encoder() is None:
+        return False
+    counts = TermCounts(MAX_KNOWN_TERMS)
+    for text in texts[:: 1 + len(texts) // _TEXTS_MEASURED]:
+        counts.add(text)
+    return not counts.are_short
 
 
 def default_method(data: TrainingData, n_bits: int, *, with_torch: bool = True) -> str:
@@ -227,8 +257,11 @@ def recipe_for_search(
 
     It is ssb-vae for labelled texts that class codes cannot learn. Without torch, it is class-codes
     or, without labels that these can learn, itq: both find fewer texts by their words. The codes
-    are those of a language model if the folder of one is given, or the endpoint that has it.
+    are those of a language model if the folder of one is given, or the endpoint that has it. With
+    :data:`~hummingbit.encoder.recipes.STATIC` they start at the encoder that ships.
     """
+    if model == STATIC:
+        return Recipe(method=STATIC, n_bits=n_bits)
     if model is not None:
         return replace(model_recipe(model, model_name), n_bits=n_bits)
     if not has_torch():

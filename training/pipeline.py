@@ -21,7 +21,7 @@ from hummingbit.encoder.artifact import (
 from hummingbit.encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder, Features, learned_bytes
-from hummingbit.encoder.recipes import LabelledRecipe
+from hummingbit.encoder.recipes import STATIC, LabelledRecipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.evaluation.baselines import (
@@ -38,6 +38,7 @@ from hummingbit.evaluation.baselines import (
 from hummingbit.evaluation.evaluate import evaluate_encoder, split_learned
 from hummingbit.evaluation.fusion import (
     LEAST_HELD_OUT,
+    OF_STATIC,
     curve_means,
     fitted_weight,
     known_items,
@@ -226,7 +227,7 @@ def write_encoder(
     }
     if encoder.kind == "text" and encoder.hybrid_weight is None:
         codes = None if vectors is None else measured.encode(vectors)
-        encoder, trials = _with_fitted_weight(encoder, data, parts, int(settings["seed"]), codes)
+        encoder, trials = _with_fitted_weight(encoder, data, parts, settings, codes)
         metadata["hybrid_weight_trials"] = trials
     labelled_ids = tuple(data.ids[row] for row in parts.labelled)
     examples = parts.training[:_EXAMPLES]
@@ -250,18 +251,25 @@ def write_encoder(
 
 
 def _with_fitted_weight(
-    encoder: Encoder, data: TrainingData, parts: Split, seed: int, codes: Codes | None
+    encoder: Encoder,
+    data: TrainingData,
+    parts: Split,
+    settings: Mapping[str, Any],
+    codes: Codes | None,
 ) -> tuple[Encoder, dict[str, float]]:
     """Return `encoder` with the weight of codes beside words that suits it, and what each found.
 
-    Without enough documents that the encoder has not learned from, it is that of so many documents.
+    Without enough documents that the encoder has not learned from, it is that of so many documents,
+    or of codes that know more than these.
     """
     held_out = None if encoder.is_slow else parts.validation
     if held_out is not None and len(held_out) < LEAST_HELD_OUT:
-        return replace(encoder, hybrid_weight=usual_weight(len(data))), {}
+        is_static = settings["method"] == STATIC
+        weight = OF_STATIC if is_static else usual_weight(len(data))
+        return replace(encoder, hybrid_weight=weight), {}
     begin_stage("fitting the weight of codes beside words")
     texts = [str(text) for text in data.inputs]
-    items = known_items(encoder, texts, seed, codes=codes, held_out=held_out)
+    items = known_items(encoder, texts, int(settings["seed"]), codes=codes, held_out=held_out)
     if items is None:
         return encoder, {}
     curve = made_curve(items)

@@ -40,13 +40,17 @@ class StaticStart:
     def codes(self, rows: SparseRows, n_bits: int, seed: int) -> tuple[Floats, Floats]:
         """Return weights ``(V, B)`` and thresholds ``(B,)`` of bits of the shipped vectors.
 
-        `rows` are the features of the documents. The distances of all rows from the thresholds have
-        a mean square of 1.
+        `rows` are the features of the documents. With no more documents than bits, the bits are the
+        first of the shipped ones. The distances of all rows from the thresholds have a mean square
+        of 1.
         """
-        coordinates = np.asarray(rows @ self.vectors_VE, dtype=np.float32)
-        layer, thresholds = fit_head(coordinates, n_bits, seed, "itq")
-        size = np.sqrt(np.square(coordinates @ layer.weight - thresholds).mean())
-        weight = self.vectors_VE @ layer.weight / size
+        weight, thresholds = self.vectors_VE[:, :n_bits], np.zeros(n_bits, dtype=np.float32)
+        if rows.shape[0] > n_bits:
+            coordinates = np.asarray(rows @ self.vectors_VE, dtype=np.float32)
+            layer, thresholds = fit_head(coordinates, n_bits, seed, "itq")
+            weight = self.vectors_VE @ layer.weight
+        size = np.sqrt(np.square(rows @ weight - thresholds).mean()) or np.float32(1)
+        weight = weight / size
         return np.asarray(weight, dtype=np.float32), np.asarray(thresholds / size, np.float32)
 
 
@@ -72,7 +76,7 @@ def static_start(texts: Sequence[str], recipe: Recipe) -> StaticStart:
     A word of the corpus that the shipped encoder does not know has the sum of its pieces.
 
     Raises:
-        TrainingDataError: if no encoder ships here, or there are fewer texts than bits.
+        TrainingDataError: if no encoder ships here.
         RecipeError: if the recipe has another analyzer, or more bits than the shipped encoder.
     """
     known, encoder = load_shipped()
@@ -81,8 +85,6 @@ def static_start(texts: Sequence[str], recipe: Recipe) -> StaticStart:
         raise RecipeError(f"{found}; static reads texts by {known.analyzer.name}")
     if recipe.n_bits > encoder.n_bits:
         raise RecipeError(f"n_bits is {recipe.n_bits}; static has at most {encoder.n_bits}")
-    if len(texts) <= recipe.n_bits:
-        raise TrainingDataError(f"n_bits is {recipe.n_bits}, too many for {len(texts)} documents")
     have = set(known.vocabulary)
     of_corpus = frequent_terms(texts, recipe.max_terms, known.analyzer, min_documents=1)
     more = [term for term in of_corpus if term not in have]

@@ -15,7 +15,13 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels, load_qrels
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import WORDS_AND_CLASSES, ClassCodeRecipe, ModelRecipe
+from hummingbit.encoder.recipes import (
+    STATIC,
+    WORDS_AND_CLASSES,
+    ClassCodeRecipe,
+    ModelRecipe,
+    Recipe,
+)
 from hummingbit.evaluation.baselines import (
     SOFT_CLASS_SCORES,
     ClassifierReference,
@@ -31,6 +37,7 @@ from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.relevance import relevance_by_qrels
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.catalog import SHIPPED_DISTRIBUTION
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.ingestion import ingest
@@ -49,7 +56,7 @@ from hummingbit.training_methods import (
 )
 
 NAME = "docstrings"
-ENCODER, MODEL_ENCODER = "docstrings64", "docstrings-model"
+ENCODER, MODEL_ENCODER, STATIC_ENCODER = "docstrings64", "docstrings-model", "docstrings-static"
 RECIPE = ClassCodeRecipe(
     n_bits=64,
     label_fraction=0.1,
@@ -94,7 +101,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Build the corpus, train, index, evaluate, and serve until interrupted."""
     model, line = choose_model(args.model)
-    encoder_folder = args.data_dir / "encoders" / (ENCODER if model is None else MODEL_ENCODER)
+    name = {None: ENCODER, STATIC: STATIC_ENCODER}.get(model, MODEL_ENCODER)
+    encoder_folder = args.data_dir / "encoders" / name
     check_folder_above(encoder_folder, f"--data-dir {args.data_dir}")
     recipe = _recipe(model, args.model_name)
     check_torch(recipe)
@@ -130,21 +138,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _recipe(model: str | None, model_name: str | None) -> ClassCodeRecipe | ModelRecipe:
-    """Return the recipe of codes of a language model if there is one, else of words and classes."""
+def _recipe(model: str | None, model_name: str | None) -> ClassCodeRecipe | ModelRecipe | Recipe:
+    """Return the recipe of codes of what `model` knows, or of words and classes if it is None."""
     if model is None:
         return RECIPE
-    return replace(
-        model_recipe(model, model_name),
-        label_fraction=RECIPE.label_fraction,
-        validation_share=0.0,
+    recipe = (
+        Recipe(method=STATIC, n_bits=RECIPE.n_bits)
+        if model == STATIC
+        else model_recipe(model, model_name)
     )
+    return replace(recipe, label_fraction=RECIPE.label_fraction, validation_share=0.0)
 
 
 def _print_kind(trained: Trained) -> None:
     """Print what the codes are made of."""
-    model = trained.encoder.metadata.get("model")
+    metadata = trained.encoder.metadata
+    model = metadata.get("model")
     known = "the words of these documents" if model is None else f"what {model['name']} knows"
+    if metadata["method"] == STATIC:
+        known = f"what {SHIPPED_DISTRIBUTION} knows, adapted to these documents"
     print_lines(f"  codes of {known}", *(f"  {note}" for note in trained.notes))
 
 

@@ -55,7 +55,13 @@ from hummingbit.corpus.readers import BadLine, read_documents
 from hummingbit.corpus.survey import Survey, survey
 from hummingbit.corpus.tables import FieldTypes, separator_of
 from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
-from hummingbit.encoder.recipes import DEFAULT_BITS, MAX_KNOWN_TERMS, MODEL_BITS, BaseRecipe
+from hummingbit.encoder.recipes import (
+    DEFAULT_BITS,
+    MAX_KNOWN_TERMS,
+    MODEL_BITS,
+    STATIC,
+    BaseRecipe,
+)
 from hummingbit.evaluation.baselines import (
     SOFT_CLASS_SCORES,
     ClassifierReference,
@@ -394,11 +400,13 @@ def _recipe(args: argparse.Namespace, corpus: Corpus, data: TrainingData) -> Bas
     """Return the recipe for the documents, and print which model and which language it has."""
     # Word vectors help to learn from words, which a language model does not.
     given = NO_MODEL if args.model is None and args.word_vectors else args.model
-    model, line = choose_model(given, map(str, data.inputs), has_labels=corpus.has_labels)
+    model, line = choose_model(
+        given, map(str, data.inputs), has_labels=corpus.has_labels, n_bits=args.bits
+    )
     _print_row("model", line)
     recipe = recipe_for_search(
         data,
-        args.bits or (DEFAULT_BITS if model is None else MODEL_BITS),
+        args.bits or (DEFAULT_BITS if model in (None, STATIC) else MODEL_BITS),
         has_labels=corpus.has_labels,
         model=model,
         model_name=args.model_name,

@@ -11,6 +11,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import Recipe, RecipeError
 from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.evaluation.fusion import OF_STATIC
 from hummingbit.index import catalog
 from hummingbit.index.catalog import shipped_encoder
 from hummingbit.training import static
@@ -75,6 +76,28 @@ def test_without_the_shipped_encoder_one_sentence_says_what_to_install(
         train_by(data, RECIPE, tmp_path / "out", progress=False)
     assert list(tmp_path.iterdir()) == []
     assert catalog.SHIPPED_DISTRIBUTION == "hummingbit-models"
+
+
+def test_of_fewer_texts_than_bits_the_codes_are_those_that_ship() -> None:
+    folder = shipped_encoder()
+    assert folder is not None
+    start = static_start(TEXTS, RECIPE)
+    rows = start.features.transform(TEXTS)
+    weight, thresholds = start.codes(rows, 64, 0)
+    ours = np.asarray(rows @ weight)
+    shipped = load_encoder(folder)
+    assert isinstance(shipped.features, TextFeatures)
+    theirs = shipped.features.transform(TEXTS) @ shipped.layers[0].weight
+    cosines = (ours * theirs[:, :64]).sum(axis=1) / np.linalg.norm(ours, axis=1)
+    np.testing.assert_allclose(cosines / np.linalg.norm(theirs[:, :64], axis=1), 1, atol=1e-4)
+    assert not thresholds.any()
+
+
+def test_a_corpus_without_queries_to_fit_it_on_has_the_weight_of_static(
+    data: TrainingData, tmp_path: Path
+) -> None:
+    encoder = train_by(data, RECIPE, tmp_path / "out", progress=False).encoder
+    assert encoder.hybrid_weight == OF_STATIC
 
 
 @pytest.mark.parametrize(

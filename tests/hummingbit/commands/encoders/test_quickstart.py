@@ -41,6 +41,7 @@ from hummingbit.encoder.recipes import LabelledRecipe, LinearRecipe, ModelRecipe
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.errors import install_command
+from hummingbit.index import catalog
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.training.data import TrainingData
 from hummingbit.training_methods import MODEL_VARIABLE, choose_model, recipe_for_search
@@ -668,6 +669,7 @@ def installed_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_model(folder)
     (tmp_path / "models/a-folder-of-something-else").mkdir()
     monkeypatch.setattr(training_methods, "MODELS_FOLDER", folder.parent)
+    monkeypatch.setattr(training_methods, "shipped_encoder", lambda: None)
     monkeypatch.delenv(MODEL_VARIABLE)
     return folder
 
@@ -709,10 +711,62 @@ def test_a_machine_without_a_model_learns_from_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(training_methods, "MODELS_FOLDER", tmp_path / "absent")
+    monkeypatch.setattr(training_methods, "shipped_encoder", lambda: None)
     monkeypatch.delenv(MODEL_VARIABLE)
     write_csv(Path("bank.csv"), labelled=False)
     assert quick_method() == "ict"
     assert "  model    none is installed; --model FOLDER" in capsys.readouterr().out
+
+
+SUBJECTS = ["physician", "aeroplane", "violin", "garden", "lawsuit", "ocean", "bread", "computer"]
+LONG = "The {} of our town was seen by all who came to the market on that cold and rainy {}, {}."
+DAYS = ["morning", "noon", "evening", "night", "winter", "summer", "spring", "autumn"]
+
+
+@pytest.fixture
+def installed_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only hummingbit-models is installed, and no other model."""
+    if catalog.shipped_encoder() is None:
+        pytest.skip("needs hummingbit-models: pip install ./models")
+    monkeypatch.setattr(training_methods, "MODELS_FOLDER", tmp_path / "absent")
+    monkeypatch.delenv(MODEL_VARIABLE)
+    texts = [
+        LONG.format(subject, day, one) for one in "abcd" for subject in SUBJECTS for day in DAYS
+    ]
+    lines = [json.dumps({"text": text}) for text in texts]
+    Path("towns.jsonl").write_text("\n".join(lines))
+
+
+@pytest.mark.usefixtures("installed_rows")
+def test_without_a_language_model_the_encoder_that_ships_is_adapted_to_texts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    quick = ["quickstart", "towns.jsonl", "--no-serve", "--bits", "64"]
+    assert main(quick) == 0
+    printed = capsys.readouterr().out
+    assert "  model    static, what hummingbit-models knows, adapted to the texts, as" in printed
+    assert "; --model none: words alone\n" in printed
+    encoder = load_encoder(Path("towns-data/encoders/towns"))
+    assert (encoder.metadata["method"], encoder.n_bits) == ("static", 64)
+
+
+@pytest.mark.usefixtures("installed_rows")
+def test_the_encoder_that_ships_reads_no_short_texts_no_other_language_and_no_labels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = [json.loads(line)["text"] for line in Path("towns.jsonl").read_text().splitlines()]
+    assert choose_model(None, texts).model == choose_model(None).model == "static"
+    assert choose_model(None, texts, n_bits=256).model == "static"
+    assert choose_model(None, texts, n_bits=264).model is None
+    assert choose_model(None, [text[:40] for text in texts]).model is None
+    assert choose_model(None, texts, has_labels=True).model is None
+    german = ["Der Zug fährt mit dem Fahrer durch die Stadt und hält nicht an der alten Brücke,"]
+    german = [f"{german[0]} weil im Winter dort Eis liegt und niemand es räumen will."] * 200
+    assert choose_model(None, german).model is None
+    assert choose_model("static", german).model == "static"
+    assert SemanticHasher(n_bits=16, model="auto").fit(texts).method_ == "static"
+    monkeypatch.setattr(training_methods, "has_torch", lambda: False)
+    assert choose_model(None, texts).model is None
 
 
 @pytest.mark.usefixtures("_without_torch", "installed_model")
