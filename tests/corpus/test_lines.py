@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from hummingbit.corpus import lines
 from hummingbit.corpus.layout import Layout
-from hummingbit.corpus.lines import MAX_UNPACKED_BYTES, open_source, read_all
+from hummingbit.corpus.lines import open_source, read_all
 from hummingbit.corpus.readers import ReadError, read_documents
 
 
@@ -176,14 +177,16 @@ def test_a_text_file_with_tabs_in_each_line_may_be_a_table(
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
 def test_what_unpacks_to_far_more_than_texts_do_is_refused(
-    tmp_path: Path, pack: Callable[[bytes], bytes]
+    tmp_path: Path, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    size = 1 << 20
+    monkeypatch.setattr(lines, "MAX_UNPACKED_BYTES", size)
     suffix = {gzip.compress: ".gz", lzma.compress: ".xz", bz2.compress: ".bz2"}[pack]
     path = tmp_path / f"a.json{suffix}"
-    path.write_bytes(pack(b"[" + b" " * MAX_UNPACKED_BYTES + b"]"))
-    with open_source(path) as stream, pytest.raises(ReadError, match="more than 67,108,864 bytes"):
+    path.write_bytes(pack(b"[" + b" " * size + b"]"))
+    with open_source(path) as stream, pytest.raises(ReadError, match="more than 1,048,576 bytes"):
         read_all(stream, "a")
-    whole = b"[" + b" " * (MAX_UNPACKED_BYTES - 2) + b"]"
+    whole = b"[" + b" " * (size - 2) + b"]"
     path.write_bytes(pack(whole))
     with open_source(path) as stream:
         assert read_all(stream, "a") == whole

@@ -41,6 +41,9 @@ PROGRAM = re.compile(r"(\$ )?(\.venv/bin/)?(hummingbit|make|python|pip)( |$)")
 RUN = ("README.md", "docs/python.md")
 """Pages whose Python is run, in order, with `texts`, `labels`, `more_texts` and `frame` given."""
 
+EXTRAS = set(
+    tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+)
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 
@@ -81,11 +84,8 @@ def test_commands_are_there(block: Block, capsys: pytest.CaptureFixture[str]) ->
     for module in re.findall(r"\bpython -m ((?:benchmarks|tests)[\w.]*)", block.text):
         place = ROOT.joinpath(*module.split("."))
         assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), module
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
     for names in re.findall(r"'(?:\.|hummingbit)\[([\w,-]+)\]", block.text):
-        assert set(names.split(",")) <= set(extras)
+        assert set(names.split(",")) <= EXTRAS
 
 
 def _check_parsed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +115,7 @@ def check_names(module: str, names: list[str]) -> None:
     assert spec is not None
     assert spec.origin is not None
     tree = ast.parse(Path(spec.origin).read_text())
-    defined = {one.name for one in tree.body if isinstance(one, ast.ClassDef | ast.FunctionDef)}
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     assert set(names) <= defined
 
 

@@ -59,9 +59,8 @@ def written(encoder: Encoder, folder: Path, texts: Any) -> Path:
 def test_words_that_only_judgements_connect_are_found(tmp_path: Path) -> None:
     documents, queries, qrels = judged()
     start = written(linear_encoder(), tmp_path / "start", list(documents.inputs))
-    taught = train_judged(
-        start, documents, queries, qrels, recipe=JudgementRecipe(), out=tmp_path / "out"
-    )
+    recipe = JudgementRecipe(steps=200)
+    taught = train_judged(start, documents, queries, qrels, recipe=recipe, out=tmp_path / "out")
     for ranking in ("hamming", "asymmetric"):
         assert taught.before[ranking] < 0.2
         # Held-out queries share their words with others, but not their three words.
@@ -73,9 +72,7 @@ def test_words_that_only_judgements_connect_are_found(tmp_path: Path) -> None:
     assert encoder.metadata["method"] == "ict"
     # No evaluation takes them for a test.
     assert encoder.learned.contain(list(queries.inputs)).all()
-    again = train_judged(
-        start, documents, queries, qrels, recipe=JudgementRecipe(), out=tmp_path / "again"
-    )
+    again = train_judged(start, documents, queries, qrels, recipe=recipe, out=tmp_path / "again")
     assert again.encoder.fingerprint == encoder.fingerprint
 
 
@@ -208,6 +205,7 @@ def test_the_command_reads_qrels_and_exported_judgements(
     method: list[str], corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     common = ["train", *method, "--encoder", f"{corpus}/start", "--data", f"{corpus}/docs.jsonl"]
+    common += ["--steps", "40"] if method else []
     trec = ["--queries", f"{corpus}/queries.jsonl", "--judgements", f"{corpus}/qrels.txt"]
     assert main([*common, *trec, "--out", f"{corpus}/by-trec"]) == 0
     out = capsys.readouterr().out

@@ -58,7 +58,7 @@ def test_the_first_bits_of_a_long_code_are_the_short_code() -> None:
 def test_so_are_those_that_keep_the_nearest_neighbours() -> None:
     rng = np.random.default_rng(0)
     topics = rng.normal(size=(20, 80)) * 2
-    vectors = (topics[rng.integers(20, size=160)] + rng.normal(size=(160, 80))).astype(np.float32)
+    vectors = (topics[rng.integers(20, size=100)] + rng.normal(size=(100, 80))).astype(np.float32)
     (short, short_thresholds), (long, thresholds) = (fit_head(vectors, n, 0) for n in (64, 72))
     np.testing.assert_array_equal(short.weight, long.weight[:, :64])
     np.testing.assert_array_equal(short_thresholds, thresholds[:64])

@@ -67,11 +67,10 @@ def _of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quickstart, "recipe_for_search", recipe)
 
 
-def write_csv(path: Path, *, labelled: bool) -> None:
-    documents = topic_documents(150)
+def write_csv(path: Path, *, labelled: bool, count: int = 150) -> None:
     rows = [
-        f'"{one.text}",{one.labels[0] if labelled else "any"},{1870 + at}'
-        for at, one in enumerate(documents)
+        f'"{document.text}",{document.labels[0] if labelled else "any"},{1870 + at}'
+        for at, document in enumerate(topic_documents(count))
     ]
     header = "question,intent,year" if labelled else "question,label,year"
     path.write_text("\n".join([header, *rows]))
@@ -588,7 +587,7 @@ def test_a_public_corpus_is_ranked_by_its_judged_queries(
 ) -> None:
     whole = of_a_public_corpus("cranfield", "corpus.jsonl.xz")
     with lzma.open(whole) as lines, lzma.open(corpus := tmp_path / "corpus.jsonl.xz", "w") as some:
-        some.writelines(itertools.islice(lines, 500))
+        some.writelines(itertools.islice(lines, 300))
     queries = of_a_public_corpus("cranfield", "queries.jsonl.xz")
     qrels = of_a_public_corpus("cranfield", "qrels.tsv")
     command = ["quickstart", str(corpus), "--no-serve", "--bits", "16", "--data-dir", "d"]
@@ -685,7 +684,7 @@ def quick_method(*options: str) -> str:
 def test_the_model_that_is_installed_reads_texts_unless_told_otherwise(
     installed_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_csv(Path("bank.csv"), labelled=False)
+    write_csv(Path("bank.csv"), labelled=False, count=60)
     assert quick_method() == "model"
     assert f"  model    tiny in {installed_model.parent}; --model none:" in capsys.readouterr().out
     assert quick_method("--model", "none") == "ict"
@@ -700,7 +699,7 @@ def test_the_model_that_is_installed_reads_texts_unless_told_otherwise(
 def test_a_model_that_nothing_can_read_is_not_used(
     installed_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_csv(Path("bank.csv"), labelled=False)
+    write_csv(Path("bank.csv"), labelled=False, count=60)
     hide("onnxruntime", monkeypatch)
     assert quick_method() == "ict"
     needed = f"tiny in {installed_model.parent} needs {install_command('model', 'train')}"
@@ -713,7 +712,7 @@ def test_a_machine_without_a_model_learns_from_words(
     monkeypatch.setattr(training_methods, "MODELS_FOLDER", tmp_path / "absent")
     monkeypatch.setattr(training_methods, "shipped_encoder", lambda: None)
     monkeypatch.delenv(MODEL_VARIABLE)
-    write_csv(Path("bank.csv"), labelled=False)
+    write_csv(Path("bank.csv"), labelled=False, count=60)
     assert quick_method() == "ict"
     assert "  model    none is installed; --model FOLDER" in capsys.readouterr().out
 
@@ -771,14 +770,14 @@ def test_the_encoder_that_ships_reads_no_short_texts_no_other_language_and_no_la
 
 @pytest.mark.usefixtures("_without_torch", "installed_model")
 def test_a_model_is_used_without_torch() -> None:
-    write_csv(Path("bank.csv"), labelled=False)
+    write_csv(Path("bank.csv"), labelled=False, count=60)
     assert quick_method() == "model"
 
 
 def test_labels_are_learned_from_words_unless_a_model_is_given(
     installed_model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_csv(Path("bank.csv"), labelled=True)
+    write_csv(Path("bank.csv"), labelled=True, count=60)
     assert quick_method() == "class-codes"
     assert "  model    none, as words and labels find more of a label" in capsys.readouterr().out
     assert quick_method("--model", str(installed_model)) == "model"
