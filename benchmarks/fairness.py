@@ -16,18 +16,15 @@ import itertools
 import json
 import re
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.harness.processes import service_process
-from benchmarks.harness.service_corpus import Corpus, K, make_corpus
+from benchmarks.harness.processes import end_load, service_process, start_load
+from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import HAMMING
@@ -61,33 +58,19 @@ class Kind(NamedTuple):
     collection: str = NAME
 
 
-CHEAP = Kind("cheap", "/search", lambda _: None, clients=1)
-
-
 def make_folder(path: Path, documents: int) -> Corpus:
-    """Make the corpus and index it in the data folder `path`, or read what an earlier run made."""
-    complete = path / "complete"
-    if not complete.exists():
-        corpus = make_corpus(path, documents)
-        np.save(path / "codes.npy", corpus.codes)
-        np.save(path / "query_codes.npy", corpus.query_codes)
-        (path / "queries.json").write_text(json.dumps(corpus.queries))
-        _index(corpus)
-        complete.touch()
-    codes, query_codes = np.load(path / "codes.npy"), np.load(path / "query_codes.npy")
-    corpus = Corpus(path, codes, json.loads((path / "queries.json").read_text()), query_codes)
+    """Make the corpus and index it in the data folder `path`, or take what an earlier run made."""
+    corpus = kept_corpus(path, documents)
+    with DataFolder(path, writable=True, indexed=False) as folder:
+        if NAME not in folder.collections():
+            folder.create_collection(NAME, encoder="bench").set_ranking(HAMMING)
+        collection = folder.collection(NAME)
+        for start in range(len(collection), documents, 50_000):
+            codes = corpus.codes[start : start + 50_000]
+            numbers = range(start, start + len(codes))
+            collection.upsert_encoded([*map(_document, numbers)], codes)
     _add_large_documents(corpus)
     return corpus
-
-
-def _index(corpus: Corpus) -> None:
-    with DataFolder(corpus.folder, writable=True, indexed=False) as folder:
-        collection = folder.create_collection(NAME, encoder="bench")
-        collection.set_ranking(HAMMING)
-        for start in range(0, len(corpus.codes), 50_000):
-            codes = corpus.codes[start : start + 50_000]
-            documents = [_document(start + offset) for offset in range(len(codes))]
-            collection.upsert_encoded(documents, codes)
 
 
 def _add_large_documents(corpus: Corpus) -> None:
@@ -221,50 +204,21 @@ def _stalling_kinds(
 
 def measure(address: str, folder: Path, kind: Kind | None, seconds: float) -> dict[str, float]:
     """Return the latencies of the cheap searches beside `kind`, or alone if it is None."""
-    cheap = _start_load(address, CHEAP, folder / "cheap.jsonl", seconds)
+    cheap = start_load(address, f"{PATH}/search", folder / "cheap.jsonl", 1, seconds)
     if kind is None:
-        return _cheap_summary(cheap)
+        return end_load(cheap)
     bodies = folder / "expensive.jsonl"
     _write_bodies(bodies, kind)
+    path = f"/v1/collections/{kind.collection}{kind.path}"
     # It runs longer than the cheap searches, so that none of them is alone.
-    expensive = _start_load(address, kind, bodies, seconds + 1)
-    summary = _cheap_summary(cheap)
-    expensive_summary = _summary(expensive)
+    load = start_load(address, path, bodies, kind.clients, seconds + 1, method=kind.method)
+    summary, expensive = end_load(cheap), end_load(load, may_fail=True)
     return {
         **summary,
-        "answered": expensive_summary["requests"],
-        "refused": expensive_summary["failures"],
-        "expensive_s": expensive_summary["p50_ms"] / 1000,
+        "answered": expensive["requests"],
+        "refused": expensive["failures"],
+        "expensive_s": expensive["p50_ms"] / 1000,
     }
-
-
-def _start_load(address: str, kind: Kind, bodies: Path, seconds: float) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.harness.load",
-        address,
-        kind.method,
-        f"/v1/collections/{kind.collection}{kind.path}",
-    ]
-    command += [str(bodies), str(kind.clients), str(seconds)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def _summary(load: subprocess.Popen[str]) -> dict[str, float]:
-    """Wait for a load to end, and return what it measured."""
-    output, _ = load.communicate()
-    if load.returncode:
-        raise SystemExit("a client failed; its error is above")
-    summary: dict[str, float] = json.loads(output)
-    return summary
-
-
-def _cheap_summary(load: subprocess.Popen[str]) -> dict[str, float]:
-    summary = _summary(load)
-    if summary["failures"]:
-        raise SystemExit(f"{summary['failures']:.0f} cheap searches did not return 200")
-    return summary
 
 
 def _write_bodies(path: Path, kind: Kind) -> None:

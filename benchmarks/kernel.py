@@ -283,8 +283,7 @@ def compare_restricted(ours: Choice, queries: Codes, rows: Rows, rounds: int) ->
 def warm_up(search: TimedSearch, queries: Codes) -> list[float]:
     """Search for single queries, and return the microseconds of the first ones after one."""
     times = [
-        time_search(search, queries[position : position + 1], K, time.process_time)
-        for position in range(WARM_UP)
+        time_search(search, queries[position : position + 1], K) for position in range(WARM_UP)
     ]
     return times[1 : FIRST + 1]
 

@@ -26,7 +26,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,7 +37,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.harness.processes import service_process
+from benchmarks.harness.processes import end_load, service_process, start_load
 from benchmarks.harness.search_codes import clustered
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.corpus.document import Document
@@ -227,16 +228,15 @@ def _print_updates(
         bodies = Path(scratch) / "bodies.jsonl"
         lines = (json.dumps({"code": query["code"], "limit": 10}) + "\n" for query in queries)
         bodies.write_text("".join(lines))
-        command = [sys.executable, "-m", "benchmarks.harness.load", address, "POST"]
-        command += [f"{PATH}/search", str(bodies), "4", str(seconds / WINDOWS)]
+        load = partial(start_load, address, f"{PATH}/search", bodies, 4, seconds / WINDOWS)
         updates = _updates(n_batches)
         times = [service.send("/documents:payload", next(updates))[0] for _ in range(5)]
         _print("update of 10,000 payloads", times)
         closed = [ALONE, BESIDE_PROCESS, BESIDE_UPDATES]
-        _print_loads("searches of 4 clients", service, updates, command, closed)
+        _print_loads("searches of 4 clients", service, updates, load, closed)
         at_rate = [ALONE, BESIDE_PROCESS, BESIDE_UPDATE, BESIDE_UPDATES]
         title = f"{RATE} searches a second"
-        _print_loads(title, service, updates, [*command, str(RATE)], at_rate)
+        _print_loads(title, service, updates, partial(load, rate=RATE), at_rate)
         after = next(iter(FACETS.items()))
         times = []
         for _ in range(5):
@@ -249,7 +249,7 @@ def _print_loads(
     title: str,
     service: _Service,
     updates: Iterator[dict[str, Any]],
-    command: list[str],
+    start: Callable[[], subprocess.Popen[str]],
     kinds: list[str],
 ) -> None:
     loads: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
@@ -257,16 +257,15 @@ def _print_loads(
     times: dict[str, list[Times]] = {kind: [] for kind in kinds}
     for _, kind in itertools.product(range(WINDOWS), kinds):
         computing = subprocess.Popen(COMPUTES) if kind == BESIDE_PROCESS else None
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as load:
-            if kind == BESIDE_UPDATE:
-                time.sleep(STARTED)
-                began = time.perf_counter()
-                times[kind].append(service.send("/documents:payload", next(updates))[0])
-                ended = time.perf_counter()
-            while kind == BESIDE_UPDATES and load.poll() is None:
-                times[kind].append(service.send("/documents:payload", next(updates))[0])
-            assert load.stdout is not None  # noqa: S101 - for the type checker
-            loads[kind].append(json.loads(load.stdout.read()))
+        load = start()
+        if kind == BESIDE_UPDATE:
+            time.sleep(STARTED)
+            began = time.perf_counter()
+            times[kind].append(service.send("/documents:payload", next(updates))[0])
+            ended = time.perf_counter()
+        while kind == BESIDE_UPDATES and load.poll() is None:
+            times[kind].append(service.send("/documents:payload", next(updates))[0])
+        loads[kind].append(end_load(load))
         if computing is not None:
             computing.kill()
             computing.wait()

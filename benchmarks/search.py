@@ -1,38 +1,34 @@
 """Hamming search side by side: our engines, FAISS and others, over codes of three kinds.
 
 All contestants answer the same queries interleaved in one run, so that other load slows all alike.
-Times are of the processor, which other processes do not lengthen; Milvus, which is a separate
-process, is timed by the clock. "ratio" is a contestant's time over ours, for medians and for means;
-means include the outliers, the queries that no lookup answers. Each table also has the time to read
-all codes once. "recall" is the share of k that lies no farther than the true k-th.
+Times are of the processor, which other processes do not lengthen. "ratio" is a contestant's time
+over ours, for medians and for means; means include the outliers, the queries that no lookup
+answers. Each table also has the time to read all codes once. "recall" is the share of k that lies
+no farther than the true k-th.
 
-Run as ``python -m benchmarks.search``. Writes ``build/benchmarks/search.json`` and ``search.png``.
+Run as ``python -m benchmarks.search``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import faiss
-import matplotlib as mpl
 import numpy as np
 
 from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.search_codes import KINDS
-from benchmarks.harness.search_peers import CONTESTANTS, Contestant, Search, milvus
+from benchmarks.harness.search_peers import CONTESTANTS, Contestant, Search
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.index.engines.choice import Choice, build
 from hummingbit.index.engines.flat import FlatIndex
 from tests.support.oracles.brute_force import BruteForceIndex
 
-OUT = Path("build/benchmarks")
 QUERIES = 2000
 OURS, FLAT = "hummingbit", "FAISS Flat"
 
@@ -52,16 +48,11 @@ def main() -> None:
         "--rounds", type=int, default=15, help="each of ten single queries, and a batch"
     )
     parser.add_argument("--only", nargs="+", help=f"some of {', '.join(CONTESTANTS)}")
-    parser.add_argument("--milvus-uri", help="a Milvus server to time as well")
-    parser.add_argument("--name", default="search", help="stem of the files that are written")
     arguments = parser.parse_args()
     faiss.omp_set_num_threads(1)
     contestants = dict(CONTESTANTS)
-    if arguments.milvus_uri:
-        contestants["Milvus"] = Contestant(milvus(arguments.milvus_uri), 10**6, exact=True)
     if arguments.only:
         contestants = {name: contestants[name] for name in [OURS, FLAT, *arguments.only]}
-    records: list[Record] = []
     for kind in arguments.kinds:
         for n_bits in arguments.bits:
             for size in arguments.sizes:
@@ -71,10 +62,7 @@ def main() -> None:
                 queries, codes = codes[:QUERIES].copy(), codes[QUERIES:].copy()
                 setting = {"kind": kind, "bits": n_bits, "codes": len(codes)}
                 setting["floor_us"] = floor(codes)
-                records += compare(setting, contestants, codes, queries, arguments)
-                write(arguments.name, records)
-    if records:
-        plot(arguments.name, records)
+                compare(setting, contestants, codes, queries, arguments)
 
 
 def compare(
@@ -83,8 +71,8 @@ def compare(
     codes: Codes,
     queries: Codes,
     arguments: argparse.Namespace,
-) -> list[Record]:
-    """Build every contestant, time all of them interleaved, and print and return the records."""
+) -> None:
+    """Build every contestant, time all of them interleaved, and print the records."""
     searches: dict[str, Search] = {}
     built: dict[str, Record] = {}
     choice: Choice = build(codes, np.arange(len(codes)))
@@ -96,9 +84,7 @@ def compare(
         f" {setting['reason']}"
     )
     for name, contestant in contestants.items():
-        if len(codes) > contestant.max_codes or (
-            name == "FAISS Flat, padded" and setting["bits"] > 24
-        ):
+        if len(codes) > contestant.max_codes:
             continue
         try:
             resident_before, began = resident_bytes(), time.process_time()
@@ -109,27 +95,23 @@ def compare(
             }
         except ImportError as error:
             print(f"  {name}: left out ({error})")
-    records = []
     for k in arguments.k:
         for batch in (1, 100):
+            print(f"  k={k} batch={batch}; reading all once: {setting['floor_us']:.0f} µs")
             times = interleaved(searches, queries, k, batch, arguments.rounds)
-            for name, microseconds in times.items():
+            ours = statistics.median(times[OURS]), statistics.mean(times[OURS])
+            for name, of_one in times.items():
+                median, mean = statistics.median(of_one), statistics.mean(of_one)
                 exact = contestants[name].exact
-                records.append(
-                    {
-                        **setting,
-                        "name": name,
-                        "k": k,
-                        "batch": batch,
-                        "median_us": statistics.median(microseconds),
-                        "mean_us": statistics.mean(microseconds),
-                        "p95_us": float(np.percentile(microseconds, 95)),
-                        "recall": 1.0 if exact else recall(searches[name], codes, queries[:50], k),
-                        **built[name],
-                    }
+                share = 1.0 if exact else recall(searches[name], codes, queries[:50], k)
+                print(
+                    f"    {name:18} {median:10.1f} µs  mean {mean:10.1f}"
+                    f"  p95 {np.percentile(of_one, 95):10.1f}  ratio {median / ours[0]:8.2f}"
+                    f"  of means {mean / ours[1]:8.2f}  recall {share:.3f}"
+                    f"  built {built[name]['build_s']:7.2f} s"
+                    f"  {built[name]['resident_mb']:7.0f} MB",
+                    flush=True,
                 )
-            print_records(records[-len(times) :])
-    return records
 
 
 def interleaved(
@@ -149,32 +131,16 @@ def interleaved(
         start = turn * batch * per_turn % (len(queries) - batch * per_turn)
         batches = [queries[start + n * batch : start + (n + 1) * batch] for n in range(per_turn)]
         for name, search in searches.items():
-            clock = time.perf_counter if name == "Milvus" else time.process_time
             search(batches[-1][:10], k)
-            times[name] += [time_search(search, each, k, clock) for each in batches]
+            times[name] += [time_search(search, each, k) for each in batches]
     return times
 
 
-def time_search(search: TimedSearch, batch: Codes, k: int, clock: Callable[[], float]) -> float:
-    """Return the microseconds per query of one batch."""
-    began = clock()
+def time_search(search: TimedSearch, batch: Codes, k: int) -> float:
+    """Return the microseconds of the processor per query of one batch."""
+    began = time.process_time()
     search(batch, k)
-    return (clock() - began) * 1e6 / len(batch)
-
-
-def print_records(records: list[Record]) -> None:
-    by_name = {record["name"]: record for record in records}
-    ours = by_name[OURS]
-    print(f"  k={ours['k']} batch={ours['batch']}; reading all once: {ours['floor_us']:.0f} µs")
-    for name, record in by_name.items():
-        ratio, mean_ratio = (record[key] / ours[key] for key in ("median_us", "mean_us"))
-        print(
-            f"    {name:18} {record['median_us']:10.1f} µs  mean {record['mean_us']:10.1f}"
-            f"  p95 {record['p95_us']:10.1f}  ratio {ratio:8.2f}  of means {mean_ratio:8.2f}"
-            f"  recall {record['recall']:.3f}  built {record['build_s']:7.2f} s"
-            f"  {record['resident_mb']:7.0f} MB",
-            flush=True,
-        )
+    return (time.process_time() - began) * 1e6 / len(batch)
 
 
 def check(choice: Choice, codes: Codes, queries: Codes) -> None:
@@ -211,38 +177,6 @@ def time_reading(codes: Codes) -> float:
     began = time.process_time()
     codes.max()
     return (time.process_time() - began) * 1e6
-
-
-def write(name: str, records: list[Record]) -> None:
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / f"{name}.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
-
-
-def plot(name: str, records: Iterable[Record]) -> None:
-    """Draw the ratio of FAISS Flat's time to ours for each kind of codes."""
-    mpl.use("agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415 - once the backend is set
-
-    ratios: dict[tuple[int, str], float] = {}
-    pairs: dict[tuple[Any, ...], dict[str, float]] = defaultdict(dict)
-    for record in records:
-        key = tuple(record[name] for name in ("kind", "bits", "codes", "k", "batch"))
-        pairs[key][record["name"]] = record["median_us"]
-    for (kind, bits, codes, k, batch), times in pairs.items():
-        if k == 10:
-            ratios[batch, f"{kind}, {bits} bits, {codes:.0e}"] = times[FLAT] / times[OURS]
-    labels = list(dict.fromkeys(label for _, label in ratios))
-    figure, axes = plt.subplots(figsize=(8, 1 + 0.32 * len(labels)))
-    for offset, (batch, title) in enumerate([(1, "one query"), (100, "batches of 100")]):
-        places = np.arange(len(labels)) + 0.4 * offset
-        axes.barh(places, [ratios[batch, label] for label in labels], 0.38, label=title)
-    axes.set_yticks(np.arange(len(labels)) + 0.2, labels)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlabel("FAISS Flat's time / ours, k = 10, medians")
-    axes.legend()
-    figure.savefig(OUT / f"{name}.png", dpi=120, bbox_inches="tight")
 
 
 if __name__ == "__main__":

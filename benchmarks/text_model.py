@@ -26,8 +26,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -39,7 +37,12 @@ import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.fairness import ALLOWED_MS, ALLOWED_RATIO
-from benchmarks.harness.processes import processor_seconds, service_process
+from benchmarks.harness.processes import (
+    end_load,
+    processor_seconds,
+    service_process,
+    start_load,
+)
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.encoder import Encoder
@@ -118,21 +121,6 @@ def seconds_of(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def load_command(address: str, bodies: Path, clients: int, seconds: float) -> list[str]:
-    """Return the command of :mod:`benchmarks.harness.load`."""
-    module = [sys.executable, "-m", "benchmarks.harness.load"]
-    return [*module, address, "POST", PATH, str(bodies), str(clients), str(seconds)]
-
-
-def put_load(command: Sequence[str]) -> dict[str, float]:
-    """Return the figures of a load; exit with an error if a request failed."""
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    run: dict[str, float] = json.loads(output)
-    if run["failures"]:
-        raise SystemExit(f"{run['failures']:g} requests failed")
-    return run
-
-
 def processor_seconds_of(work: Callable[[], object]) -> float:
     """Return the processor time that `work` takes in this process."""
     start = time.process_time()
@@ -179,13 +167,13 @@ def measure(args: argparse.Namespace, model: TextModel, path: Path) -> dict[str,
         figures.setdefault(name, []).append(value)
 
     with service_process(path / "data") as (pid, address):
-        first = load_command(address, bodies["model"], 1, args.seconds)
-        many = load_command(address, bodies["model"], CLIENTS, args.seconds)
-        cheap = load_command(address, bodies["words"], 1, args.seconds)
-        put_load(load_command(address, bodies["words"], 1, 0.5))  # builds the word index
+        first = partial(start_load, address, PATH, bodies["model"], 1, args.seconds)
+        many = partial(start_load, address, PATH, bodies["model"], CLIENTS, args.seconds)
+        cheap = partial(start_load, address, PATH, bodies["words"], 1, args.seconds)
+        end_load(start_load(address, PATH, bodies["words"], 1, 0.5))  # builds the word index
         for _ in range(args.rounds):
             before = processor_seconds(pid)
-            run = put_load(first)
+            run = end_load(first())
             note("query", run["p50_ms"])
             note("one client", run["per_second"])
             note("query, CPU", (processor_seconds(pid) - before) / run["requests"] * 1000)
@@ -194,14 +182,14 @@ def measure(args: argparse.Namespace, model: TextModel, path: Path) -> dict[str,
             note("query by the peer", statistics.median(times) * 1000)
             note("query by the peer, CPU", (time.process_time() - before) / len(times) * 1000)
             before = processor_seconds(pid)
-            run = put_load(many)
+            run = end_load(many())
             note("eight clients", run["per_second"])
             note("ceiling", batching_ceiling(alone, queries[: 10 * CLIENTS]))
             note("eight clients, CPU", (processor_seconds(pid) - before) / run["requests"] * 1000)
-            note("cheap search", put_load(cheap)["p99_ms"])
-            with subprocess.Popen(many, stdout=subprocess.PIPE) as beside:
-                note("cheap search beside", put_load(cheap)["p99_ms"])
-                beside.communicate()
+            note("cheap search", end_load(cheap())["p99_ms"])
+            beside = many()
+            note("cheap search beside", end_load(cheap())["p99_ms"])
+            end_load(beside)
             for name, reader in (("documents", read), ("documents by the peer", on_all_cores)):
                 before = time.process_time()
                 note(name, len(texts) / seconds_of(partial(reader.transform, texts)))
@@ -255,14 +243,12 @@ def main() -> int:
             beside <= most,
         ),
     ]
-    print(
-        "CPU ms: "
-        + "; ".join(
-            f"{name.removesuffix(', CPU')} {value:.2f}"
-            for name, value in figures.items()
-            if name.endswith(", CPU")
-        )
-    )
+    of_processor = [
+        f"{name.removesuffix(', CPU')} {value:.2f}"
+        for name, value in figures.items()
+        if name.endswith(", CPU")
+    ]
+    print(f"CPU ms: {'; '.join(of_processor)}")
     for figure, wanted, is_met in lines:
         print(f"{figure:<70} {wanted:<22} {'met' if is_met else 'NOT MET'}")
     return 0 if all(is_met for *_, is_met in lines) else 1

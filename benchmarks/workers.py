@@ -15,8 +15,6 @@ import json
 import resource
 import secrets
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from contextlib import closing
@@ -26,7 +24,13 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.harness.processes import family, processor_seconds, service_process
+from benchmarks.harness.processes import (
+    end_load,
+    family,
+    processor_seconds,
+    service_process,
+    start_load,
+)
 from hummingbit import Client
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
@@ -77,11 +81,8 @@ def _print_line(data: Path, bodies: Path, workers: int, clients: list[int], seco
     with service_process(data, "--workers", str(workers)) as (pid, address):
         rates = []
         for count in clients:
-            command = [sys.executable, "-m", "benchmarks.harness.load", address, "POST"]
-            command += [SEARCH_PATH, str(bodies), str(count), str(seconds)]
             before, load_before = _service_seconds(pid), _load_seconds()
-            output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            figures = json.loads(output)
+            figures = end_load(start_load(address, SEARCH_PATH, bodies, count, seconds))
             rates.append(figures["per_second"])
             microseconds = 1e6 * (_service_seconds(pid) - before) / figures["requests"]
             load_microseconds = 1e6 * (_load_seconds() - load_before) / figures["requests"]

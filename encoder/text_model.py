@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -25,7 +24,7 @@ import numpy.typing as npt
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import HummingbitError, InputError, counted, install_command
-from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.slices import available_cores, checkpoint
 
 Pooling = Literal["mean", "cls", "last"]
 POOLINGS = get_args(Pooling)
@@ -147,7 +146,7 @@ class TextModel:
         `n_threads` batches are read at the same time, by default as many as there are processors.
         """
         result = np.zeros((len(ids), self.dimension), dtype=np.float32)
-        n_threads = n_threads or _processors()
+        n_threads = n_threads or available_cores()
         batches = list(self._batches(ids, n_threads))
         n_threads = min(n_threads, len(batches))
         if n_threads <= 1:
@@ -271,11 +270,6 @@ class TextModel:
         if not 1 <= self.dimension <= hidden.shape[2]:
             found = f"dimension is {self.dimension}"
             raise ModelError(f"{found}; the network's vectors have {hidden.shape[2]} numbers")
-
-
-def _processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count_tokens(tokenizer: bytes) -> int:

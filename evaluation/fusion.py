@@ -246,12 +246,12 @@ def judged_curve(collection: CollectionBackend, queries: Sequence[Document], qre
     return np.stack([by_weight[weight].per_query[JUDGED_METRIC] for weight in WEIGHTS])
 
 
-def validated(curve: Curve, n_folds: int = 5) -> float:
-    """Return the mean that each query has with the weight that the other folds choose."""
+def validated(curve: Curve) -> float:
+    """Return the mean that each query has with the weight that the other four folds choose."""
     n_queries = curve.shape[1]
     if n_queries < 2:
         return float(curve.mean(axis=1).max())
-    fold = np.random.default_rng(0).permutation(n_queries) % min(n_folds, n_queries)
+    fold = np.random.default_rng(0).permutation(n_queries) % min(5, n_queries)
     values = []
     for number in range(int(fold.max()) + 1):
         chosen = np.abs(np.log(WEIGHTS) - np.log(likely_best(curve[:, fold != number]))).argmin()

@@ -759,7 +759,7 @@ def _run(
     }
     report = Report(
         warning=data.warning,
-        hummingbit=_version(),
+        hummingbit=own_version(),
         subject=_subject(data, by_hamming, rankings),
         relevance=settings.describe(),
         queries=by_hamming.queries,
@@ -1113,7 +1113,8 @@ def _explain(
     )
 
 
-def _version() -> str:
+def own_version() -> str:
+    """Return the version of hummingbit."""
     try:
         return version("hummingbit")
     except PackageNotFoundError:  # run from a checkout that is not installed

@@ -60,27 +60,27 @@ class Evaluation:
     @property
     def metrics(self) -> dict[str, float]:
         """The mean of each metric over the queries, as served."""
-        return _means(self.per_query)
+        return means_of(self.per_query)
 
     @property
     def expected(self) -> dict[str, float]:
         """The mean of each metric over the queries, tie-averaged."""
-        return _means(self.expected_per_query)
+        return means_of(self.expected_per_query)
 
     @property
     def best(self) -> dict[str, float]:
         """The mean of each metric over the queries, in the best order of ties of each query."""
-        return _means(self.best_per_query)
+        return means_of(self.best_per_query)
 
     @property
     def worst(self) -> dict[str, float]:
         """The mean of each metric over the queries, in the worst order of ties of each query."""
-        return _means(self.worst_per_query)
+        return means_of(self.worst_per_query)
 
     @property
     def ceiling(self) -> dict[str, float]:
         """The mean of each metric over the queries if every ranking were ideal."""
-        return _means(self.ceiling_per_query)
+        return means_of(self.ceiling_per_query)
 
     def take(self, queries: npt.NDArray[np.int64]) -> Evaluation:
         """Return the values of some of the queries, by their positions, and the same counts."""
@@ -111,7 +111,8 @@ class Evaluation:
         }
 
 
-def _means(per_query: Mapping[str, PerQuery]) -> dict[str, float]:
+def means_of(per_query: Mapping[str, PerQuery]) -> dict[str, float]:
+    """Return the mean of each metric or ranking over the queries."""
     return {name: float(values.mean()) for name, values in per_query.items()}
 
 

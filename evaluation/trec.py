@@ -132,19 +132,15 @@ def parse_run(lines: Iterable[str], source: str = "run") -> Run:
     return run
 
 
-def format_run(
-    results: Mapping[str, Sequence[tuple[str, float]]], tag: str = "hummingbit"
-) -> Iterator[str]:
+def format_run(results: Mapping[str, Sequence[tuple[str, float]]]) -> Iterator[str]:
     """Yield the lines of a run, without newlines; `results` holds (document, score), best first.
 
     For codes the score is minus the distance, so that ties stay ties. trec_eval orders ties by
     document id and not by rank.
 
     Raises:
-        TrecError: if an id or the tag is empty or contains white space, or a score is NaN or
-            infinite.
+        TrecError: if an id is empty or contains white space, or a score is NaN or infinite.
     """
-    _check_id(tag, "tag")
     for query, hits in results.items():
         _check_id(query, "query")
         for rank, (document, score) in enumerate(hits, start=1):
@@ -152,7 +148,7 @@ def format_run(
                 message = f"the score of document {abbreviate(document)} for query"
                 raise TrecError(f"{message} {abbreviate(query)} is {score}; it must be finite")
             _check_id(document, "document")
-            yield f"{query} Q0 {document} {rank} {score!r} {tag}"
+            yield f"{query} Q0 {document} {rank} {score!r} hummingbit"
 
 
 def _read_lines(path: str | Path) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
 import threading
 import time
@@ -331,9 +332,7 @@ def part_of_stages(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def count_in_stage(
-    name: str, total: int | None = None, unit: str = "documents"
-) -> Iterator[Callable[[int], object]]:
+def count_in_stage(name: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
     """Begin a stage that counts what is done; the block calls the function with how much more is.
 
     On a terminal this is a bar, which stays as one line; `total` is None if it is unknown.
@@ -345,7 +344,7 @@ def count_in_stage(
     else:
         begin_stage(name)
     # With None, tqdm prints nothing unless standard error is a terminal.
-    with tqdm(desc=name, unit=f" {unit}", total=total, disable=None) as bar:
+    with tqdm(desc=name, unit=" documents", total=total, disable=None) as bar:
         yield bar.update
     end_stage()
 
@@ -424,3 +423,8 @@ def rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -471,8 +471,8 @@ class IndexedCollection(SearchableCollection, ABC):
             encoded = self.encode_queries(examples, PLAIN)
         except InputError as error:
             at, n = error.position or 0, len(positive)
-            field, place = ("positive", at) if at < n else ("negative", at - n)
-            raise InputError(field, f"{error.field} {error.reason}", place) from None
+            field, position = ("positive", at) if at < n else ("negative", at - n)
+            raise InputError(field, f"{error.field} {error.reason}", position) from None
         query = recommendation_query(encoded, examples, len(positive), strategy)
         result = self.find(query, replace(options, ranking=ASYMMETRIC, with_cursor=False))
         return result._replace(rankings=[strategy])

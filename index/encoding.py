@@ -442,11 +442,6 @@ class EncodingPool:
             self._open.close()  # the shutdown may have been interrupted
 
 
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _prepare(encoder: Encoder, alive: Connection) -> None:
     global _encoder  # noqa: PLW0603 - a process holds one encoder
     _encoder = encoder

@@ -263,13 +263,13 @@ def _count_buckets(
         return some, np.empty(0, dtype=np.int64)
     first = some.min()
     if some.max() - first < MAX_TABLE:
-        place_of = (some - first).astype(np.int64)
-        buckets = first + np.arange(int(place_of.max()) + 1)
+        position_of = (some - first).astype(np.int64)
+        buckets = first + np.arange(int(position_of.max()) + 1)
     else:
-        buckets, place_of = np.unique(some, return_inverse=True)
-    places = np.full(len(bucket_of), -1, dtype=np.int64)
-    places[has_bucket] = place_of
-    of_entry = places[codes]
+        buckets, position_of = np.unique(some, return_inverse=True)
+    positions = np.full(len(bucket_of), -1, dtype=np.int64)
+    positions[has_bucket] = position_of
+    of_entry = positions[codes]
     if not has_bucket.all():
         rows, of_entry = rows[of_entry >= 0], of_entry[of_entry >= 0]
     if len(rows) > 1 and (rows[1:] == rows[:-1]).any():
@@ -393,13 +393,13 @@ def sorted_rows(
     """Return the first `limit` of the `selected` rows in the order of `sort`, after a position."""
     rows = np.flatnonzero(selected if after is None else selected[: after.last_row + 1])
     pairs = [*zip(sort, columns, strict=True)]
-    keys = [column.places(descending=field.descending)[rows] for field, column in pairs]
+    keys = [column.positions(descending=field.descending)[rows] for field, column in pairs]
     if after is not None:
         later, equal = np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
         for (field, column), key, value in zip(pairs, keys, after.keys, strict=True):
-            place = column.place_of(value, descending=field.descending)
-            later |= equal & (key > place)
-            equal &= key == place
+            position = column.position_of(value, descending=field.descending)
+            later |= equal & (key > position)
+            equal &= key == position
         later |= equal & (rows > after.row)
         rows, keys = rows[later], [key[later] for key in keys]
     if len(rows) > limit:
@@ -415,8 +415,8 @@ def position_at(
     """Return the position of a document, after which the next page begins."""
     keys: list[SortKey | None] = []
     for field, column in zip(sort, columns, strict=True):
-        place = int(column.places(descending=field.descending)[row])
-        keys.append(column.key_at(place, descending=field.descending))
+        position = int(column.positions(descending=field.descending)[row])
+        keys.append(column.key_at(position, descending=field.descending))
     return SortPosition(keys, row, last_row)
 
 
@@ -464,11 +464,11 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
     while True:
         checkpoint()
         (ranked,) = ranking.rank(query, count, allowed)
-        places = _by_group(ranked, column, code_column, limit, size)
+        positions = _by_group(ranked, column, code_column, limit, size)
         is_all = len(ranked.rows) < count
-        short = [] if is_all else [code for code, some in places.items() if len(some) < size]
+        short = [] if is_all else [code for code, some in positions.items() if len(some) < size]
         if is_all or (
-            len(places) == limit and (not short or count >= _worth_ranking(short, column))
+            len(positions) == limit and (not short or count >= _worth_ranking(short, column))
         ):
             break
         count *= HITS_A_GROUP
@@ -487,11 +487,11 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
             count *= HITS_A_GROUP
         rows, scores = np.concatenate([rows, inner.rows]), np.concatenate([scores, inner.scores])
         first = len(ranked.rows)
-        places |= {code: [first + place for place in among[code]] for code in short}
-    order = [*chain.from_iterable(places.values())]
+        positions |= {code: [first + position for position in among[code]] for code in short}
+    order = [*chain.from_iterable(positions.values())]
     return RankedGroups(
-        [*map(column.value, places)],
-        [*map(len, places.values())],
+        [*map(column.value, positions)],
+        [*map(len, positions.values())],
         RankedRows(rows[order], scores[order], ranked.statistics),
     )
 
@@ -506,8 +506,8 @@ def _worth_ranking(short: Sequence[int], column: Column) -> int:
 
 def _holds(rows: Rows, sought: Rows) -> Mask:
     """Tell which of `sought` are among ascending `rows`."""
-    places = np.minimum(np.searchsorted(rows, sought), max(0, len(rows) - 1))
-    return rows[places] == sought if len(rows) else np.zeros(len(sought), dtype=np.bool_)
+    positions = np.minimum(np.searchsorted(rows, sought), max(0, len(rows) - 1))
+    return rows[positions] == sought if len(rows) else np.zeros(len(sought), dtype=np.bool_)
 
 
 def _by_group(  # noqa: PLR0917 - as rank_groups
@@ -519,13 +519,13 @@ def _by_group(  # noqa: PLR0917 - as rank_groups
     only: Iterable[int] = (),
 ) -> dict[int, list[int]]:
     """Return the positions of the hits of the first `limit` groups, at most `size` for each."""
-    places: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}
     entries = column.entries_of(code_column.document_of_each(ranked.rows))
-    for place, code in zip(*entries, strict=True):
-        some = places.get(code)
+    for position, code in zip(*entries, strict=True):
+        some = positions.get(code)
         if some is not None:
             if len(some) < size:
-                some.append(place)
-        elif len(places) < limit and (not only or code in only):
-            places[code] = [place]
-    return places
+                some.append(position)
+        elif len(positions) < limit and (not only or code in only):
+            positions[code] = [position]
+    return positions

@@ -34,7 +34,7 @@ from typing import IO, Any
 from hummingbit.encoder.artifact import ArtifactError, load_encoder
 from hummingbit.encoder.endpoint import ALLOWED, EndpointModel, is_listed
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.foundation.files import replacing, write_file
+from hummingbit.foundation.files import replacing, sha256_of, write_file
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.foundation.times import now
 from hummingbit.index.catalog import (
@@ -496,7 +496,7 @@ class Snapshots:
             partial = begin_folder(self.path)
             try:
                 _copy_or_link(tar, partial / TAR, link=link)
-                digest = _sha256(partial / TAR)
+                digest = sha256_of(partial / TAR)
                 existing = self.with_sha256(digest)
                 if existing is not None:
                     return existing
@@ -591,7 +591,7 @@ def _write_snapshot(
         begin_stage("writing the snapshot")
         contents = _write_tar(tar, store, encoder)
     begin_stage("computing the checksum of the snapshot")
-    return _record(partial, contents, _sha256(tar))
+    return _record(partial, contents, sha256_of(tar))
 
 
 def _record(partial: Path, contents: Contents, digest: str) -> Snapshot:
@@ -611,13 +611,8 @@ def _copy_or_link(tar: Path, path: Path, *, link: bool) -> None:
         os.fsync(file.fileno())
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _write_tar(tar: Path, store: Path, encoder: Path | None) -> Contents:
-    contents = _describe(store, _sha256(store))
+    contents = _describe(store, sha256_of(store))
     with tar.open("wb") as file:
         # GNU headers can hold sizes above 8 GiB; PAX would need additional headers.
         with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:

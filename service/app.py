@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from operator import attrgetter
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from hummingbit.evaluation.labelling.suggestions import VectorCache
+from hummingbit.evaluation.report import own_version
 from hummingbit.foundation.files import scratch_folder
 from hummingbit.foundation.slices import FairSemaphore
 from hummingbit.index.data_folder import DataFolder
@@ -89,7 +89,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         title="hummingbit",
         summary="Semantic hashing: index and search short binary codes.",
         generate_unique_id_function=attrgetter("name"),
-        version=_version(),
+        version=own_version(),
         lifespan=partial(_running, data=data, settings=settings),
         # FastAPI's own pages load scripts from other hosts, and require no key.
         openapi_url=None,
@@ -242,10 +242,3 @@ def _open_jobs(app: FastAPI, scratch: ExitStack) -> Jobs:
 def _split_names(names: str) -> list[str]:
     """Split names at commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def _version() -> str:
-    try:
-        return version("hummingbit")
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        return "0"

@@ -43,7 +43,7 @@ from hummingbit.encoder.recipes import JudgementRecipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_by_score
 from hummingbit.evaluation.relevance import find_encoded_ids, relevance_by_qrels
-from hummingbit.evaluation.result import PerQuery
+from hummingbit.evaluation.result import PerQuery, means_of
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.training.batches import SparseBatch
@@ -342,7 +342,7 @@ def learn(
     check = _HeldOut(queries, documents, grades_QN, held_out[:_MOST_HELD_OUT])
     optimizers = task.optimizers(recipe)
     at_first = check.values(weight, cut)
-    best_values, before = at_first, _means(at_first)
+    best_values, before = at_first, means_of(at_first)
     start = best = LastLayer(weight, cut, held_out, before, before, 0, [before])
     history = start.history
     title = f"learning from {counted(len(training), 'query', 'queries')}"
@@ -363,7 +363,7 @@ def learn(
                 continue
             weight, cut = task.layer()
             values = check.values(weight, cut)
-            after = _means(values)
+            after = means_of(values)
             history.append(after)
             if sum(after.values()) > sum(best.after.values()):
                 best_values = values
@@ -381,10 +381,6 @@ def _is_surely_better(values: Mapping[str, PerQuery], start: Mapping[str, PerQue
     gains = np.mean([values[ranking] - start[ranking] for ranking in start], axis=0)
     error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.inf
     return bool(gains.mean() > LEAST_ERRORS * error)
-
-
-def _means(values: Mapping[str, PerQuery]) -> dict[str, float]:
-    return {ranking: float(of_queries.mean()) for ranking, of_queries in values.items()}
 
 
 def _last(encoder: Encoder) -> tuple[Floats, Floats]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -29,6 +31,33 @@ def running(*module: str) -> Iterator[tuple[int, str]]:
         finally:
             process.terminate()
             process.wait()
+
+
+def start_load(
+    address: str,
+    path: str,
+    bodies: Path,
+    clients: int,
+    seconds: float,
+    *,
+    method: str = "POST",
+    rate: float | None = None,
+) -> subprocess.Popen[str]:
+    """Start :mod:`benchmarks.harness.load`; :func:`end_load` returns what it measured."""
+    command = [sys.executable, "-m", "benchmarks.harness.load", address, method, path, str(bodies)]
+    command += [str(clients), str(seconds), *([] if rate is None else [str(rate)])]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def end_load(load: subprocess.Popen[str], *, may_fail: bool = False) -> dict[str, Any]:
+    """Wait for a load and return its figures; exit unless all requests were answered by 200."""
+    output, _ = load.communicate()
+    if load.returncode:
+        raise SystemExit("a client failed; its error is above")
+    figures: dict[str, Any] = json.loads(output)
+    if figures["failures"] and not may_fail:
+        raise SystemExit(f"{figures['failures']:g} requests failed")
+    return figures
 
 
 def processor_seconds(pid: int) -> float:

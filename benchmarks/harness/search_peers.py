@@ -7,7 +7,6 @@ thread.
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -48,12 +47,6 @@ def faiss_flat(codes: Codes) -> Search:
     index = faiss.IndexBinaryFlat(codes.shape[1] * 8)
     index.add(codes)
     return lambda queries, k: index.search(queries, k)[1]
-
-
-def faiss_padded(codes: Codes) -> Search:
-    """Pad codes with zero bytes: FAISS has a fast path for 32 bits but none for 16."""
-    flat = faiss_flat(np.pad(codes, ((0, 0), (0, 4 - codes.shape[1]))))
-    return lambda queries, k: flat(np.pad(queries, ((0, 0), (0, 4 - queries.shape[1]))), k)
 
 
 def faiss_ivf(codes: Codes) -> Search:
@@ -114,26 +107,6 @@ def pynear(codes: Codes) -> Search:
     return lambda queries, k: np.array(tree.searchKNN(queries, k)[0])
 
 
-def sqlite_vec(codes: Codes) -> Search:
-    import sqlite_vec as extension  # noqa: PLC0415 - may not be installed
-
-    database = sqlite3.connect(":memory:")
-    if not hasattr(database, "enable_load_extension"):
-        raise ImportError("this Python's sqlite3 cannot load extensions")
-    database.enable_load_extension(True)
-    extension.load(database)
-    database.execute(f"CREATE VIRTUAL TABLE codes USING vec0(code bit[{codes.shape[1] * 8}])")
-    rows = ((row, code.tobytes()) for row, code in enumerate(codes))
-    database.executemany("INSERT INTO codes (rowid, code) VALUES (?, vec_bit(?))", rows)
-    nearest = "SELECT rowid FROM codes WHERE code MATCH vec_bit(?) AND k = ?"
-
-    def find(queries: Codes, k: int) -> Positions:
-        lists = [database.execute(nearest, (query.tobytes(), k)).fetchall() for query in queries]
-        return np.array(lists)[:, :, 0]
-
-    return find
-
-
 def duckdb(codes: Codes) -> Search:
     import duckdb as engine  # noqa: PLC0415 - may not be installed
     import pyarrow as pa  # noqa: PLC0415 - as above
@@ -180,37 +153,6 @@ def lancedb(codes: Codes) -> Search:
     return find
 
 
-def milvus(uri: str) -> Callable[[Codes], Search]:
-    """Search a collection on the Milvus server at `uri`, which is a process of its own."""
-
-    def build_search(codes: Codes) -> Search:
-        from pymilvus import DataType, MilvusClient  # noqa: PLC0415 - may not be installed
-
-        client: Any = MilvusClient(uri)
-        schema = client.create_schema(auto_id=False)
-        schema.add_field("row", DataType.INT64, is_primary=True)
-        schema.add_field("code", DataType.BINARY_VECTOR, dim=codes.shape[1] * 8)
-        index = client.prepare_index_params()
-        index.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
-        client.drop_collection("benchmark")
-        client.create_collection("benchmark", schema=schema, index_params=index)
-        for start in range(0, len(codes), 20_000):
-            batch = enumerate(codes[start : start + 20_000], start)
-            rows = [{"row": row, "code": code.tobytes()} for row, code in batch]
-            client.insert("benchmark", rows)
-        client.flush("benchmark")
-        client.load_collection("benchmark")
-
-        def find(queries: Codes, k: int) -> Positions:
-            query_bytes = [query.tobytes() for query in queries]
-            results = client.search("benchmark", query_bytes, limit=k, anns_field="code")
-            return np.array([[hit["id"] for hit in hits] for hits in results])
-
-        return find
-
-    return build_search
-
-
 def _words(codes: Codes) -> npt.NDArray[np.uint64]:
     """Return codes as words of 64 bits, the last one padded with zeros."""
     padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
@@ -220,14 +162,12 @@ def _words(codes: Codes) -> npt.NDArray[np.uint64]:
 CONTESTANTS: dict[str, Contestant] = {
     "hummingbit": Contestant(hummingbit(), 10**9, exact=True),
     "FAISS Flat": Contestant(faiss_flat, 10**9, exact=True),
-    "FAISS Flat, padded": Contestant(faiss_padded, 10**9, exact=True),
     "FAISS IVF": Contestant(faiss_ivf, 10**6, exact=False),
     "FAISS HNSW": Contestant(faiss_hnsw, 10**6, exact=False),
     "FAISS MultiHash": Contestant(faiss_multi_hash, 10**6, exact=False),
     "usearch HNSW": Contestant(usearch_hnsw, 10**6, exact=False),
     "usearch exact": Contestant(usearch_exact, 10**6, exact=True),
     "pynear": Contestant(pynear, 10**6, exact=True),
-    "sqlite-vec": Contestant(sqlite_vec, 10**5, exact=True),
     "DuckDB": Contestant(duckdb, 10**5, exact=True),
     "LanceDB": Contestant(lancedb, 10**5, exact=True),
 }

@@ -120,7 +120,7 @@ class ExpectedGain:
     curve: tuple[tuple[int, float], ...]
 
 
-def expected_gain(pool: Pool, seed: int = 0) -> ExpectedGain | None:
+def expected_gain(pool: Pool) -> ExpectedGain | None:
     """Fit error = a · n^−b to five-fold cross-validation with shares of the labels.
 
     Returns None below 20 labels or two classes. Documents that were labelled because they are hard
@@ -130,7 +130,7 @@ def expected_gain(pool: Pool, seed: int = 0) -> ExpectedGain | None:
     if n_labels < MIN_LABELS or len(np.unique(pool.classes)) < 2:
         return None
     vectors = pool.vectors[pool.labelled]
-    order = np.random.default_rng(seed).permutation(n_labels)
+    order = np.random.default_rng(0).permutation(n_labels)
     curve = []
     for share in SHARES:
         n_correct, sizes = 0, []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
-import hashlib
 import json
 import os
 import random
@@ -41,12 +40,6 @@ async def async_chunks_of(path: Path) -> AsyncIterator[bytes]:
     with await asyncio.to_thread(path.open, "rb") as file:
         while chunk := await asyncio.to_thread(file.read, CHUNK):
             yield chunk
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # How calls are sent, retried and read. Both clients use this; nothing here waits or sends.
@@ -263,9 +256,9 @@ def plain_value(value: Any) -> Any:
         TypeError: if JSON has no such value.
     """
     if isinstance(value, Mapping):
-        return {name: plain_value(one) for name, one in value.items()}
+        return {name: plain_value(part) for name, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain_value(one) for one in value]
+        return [plain_value(part) for part in value]
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, date | clock_time):

@@ -60,7 +60,7 @@ from hummingbit.encoder.recipes import DOCUMENT_METHODS
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.files import replacing
-from hummingbit.foundation.slices import begin_stage, count_in_stage
+from hummingbit.foundation.slices import available_cores, begin_stage, count_in_stage
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.catalog import (
     NO_ENCODER,
@@ -73,7 +73,6 @@ from hummingbit.index.catalog import (
 from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
-from hummingbit.index.encoding import available_cores
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
 from hummingbit.index.facets import CALENDAR, DEFAULT_BUCKETS, Facet, parse_sort

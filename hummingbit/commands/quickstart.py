@@ -73,11 +73,10 @@ from hummingbit.evaluation.metrics import JUDGED_METRICS
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.trec import Qrels, read_qrels
 from hummingbit.foundation.errors import counted
-from hummingbit.foundation.slices import begin_stage, count_in_stage, end_stage
+from hummingbit.foundation.slices import available_cores, begin_stage, count_in_stage, end_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import NAME, RULE
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.encoding import available_cores
 from hummingbit.index.ingestion import ingest
 from hummingbit.index.languages import AUTO as AUTO_LANGUAGE
 from hummingbit.index.passages import AUTO, LONG, Passages, passage_documents, size_of

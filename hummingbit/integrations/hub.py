@@ -70,9 +70,9 @@ def push_to_folder(folder: Path, target: Path, card: str) -> None:
         OSError: if `target` cannot be written.
     """
     with TemporaryDirectory(prefix="hummingbit-push-") as parent:
-        place = Path(parent) / "encoder"
-        install_artifact(folder, place)
-        contents = {path.name: path.read_bytes() for path in place.iterdir()}
+        scratch = Path(parent) / "encoder"
+        install_artifact(folder, scratch)
+        contents = {path.name: path.read_bytes() for path in scratch.iterdir()}
     replace_folder(target, {**contents, CARD: card.encode()})
 
 
@@ -89,12 +89,12 @@ def pull(repository: str, target: Path, *, revision: str | None = None) -> Encod
     if Path(repository).is_dir():
         return install_artifact(Path(repository), target)
     hub = _library()
-    with TemporaryDirectory(prefix="hummingbit-pull-") as place, _hub_errors():
-        where = {"revision": revision, "local_dir": place}
+    with TemporaryDirectory(prefix="hummingbit-pull-") as scratch, _hub_errors():
+        where = {"revision": revision, "local_dir": scratch}
         hub.snapshot_download(repository, allow_patterns=[MANIFEST], **where)
-        listed = [escape(name) for name in read_listed_names(Path(place))]
+        listed = [escape(name) for name in read_listed_names(Path(scratch))]
         hub.snapshot_download(repository, allow_patterns=listed, **where)
-        return install_artifact(Path(place), target)
+        return install_artifact(Path(scratch), target)
 
 
 def model_card(folder: Path, name: str, *, license_name: str | None, language: str | None) -> str:

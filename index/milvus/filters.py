@@ -88,17 +88,17 @@ def _anywhere(condition: Condition, find_rows: FindRows) -> str:
         return f"(row in {list(find_rows('', condition))})"
     if len(names) == 1:
         return _at(_path(names), condition, find_rows)
-    places = [_path([condition.field])]
+    paths = [_path([condition.field])]
     if len(names) <= MAX_NAMES and all(names):
-        places.append(_path(names))
+        paths.append(_path(names))
         divisions = [*_divisions(names)]
         lists = {_path(keys[:end]) for keys in divisions for end in range(1, len(keys))}
-        others = sorted({*map(_path, divisions)} - {*places}) + [f"{path}[0]" for path in lists]
+        others = sorted({*map(_path, divisions)} - {*paths}) + [f"{path}[0]" for path in lists]
     else:
         # It begins with a key of the payload that is not the whole name.
         keys = [".".join(names[:end]) for end in range(1, len(names))]
         others = [_path([key]) for key in keys]
-    parts = [_at(place, condition, find_rows) for place in places]
+    parts = [_at(path, condition, find_rows) for path in paths]
     elsewhere = " or ".join(f"(exists {path})" for path in others)
     if rows := find_rows(f"({elsewhere})", condition):
         parts.append(f"(row in {list(rows)})")
@@ -114,7 +114,7 @@ def _divisions(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _at(path: str, condition: Condition, find_rows: FindRows) -> str:
-    """Return the expression of a condition on one place of the payload."""
+    """Return the expression of a condition on one path of the payload."""
     if isinstance(condition, Exists):
         return f"(exists {path})"
     if isinstance(condition, AnyOf):

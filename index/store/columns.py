@@ -117,10 +117,10 @@ class Values:
             are_numbers[(kinds == 0) | (kinds == 1)] = [
                 value for kind, value in more if 0 <= kind < 2
             ]
-            for place in np.flatnonzero(kinds == 2).tolist():
-                time = instant_of(self.value(first + place))
+            for position in np.flatnonzero(kinds == 2).tolist():
+                time = instant_of(self.value(first + position))
                 if time is not None:
-                    are_instants[place] = time
+                    are_instants[position] = time
             numbers = np.concatenate([numbers, are_numbers])
             instants = np.concatenate([instants, are_instants])
             self._as_arrays = numbers, instants
@@ -211,11 +211,11 @@ class Column:
             self._sorted(np.flatnonzero(is_instant), instants),
             self._sorted([code for code in others if not is_boolean[code]]),
         ]
-        places, n_before = np.zeros(self.n_values, dtype=np.int64), 0
+        positions, n_before = np.zeros(self.n_values, dtype=np.int64), 0
         for codes, first, some in parts:
-            places[codes] = n_before + some
+            positions[codes] = n_before + some
             n_before += len(first)
-        return np.concatenate([first for _, first, _ in parts]), places
+        return np.concatenate([first for _, first, _ in parts]), positions
 
     def _sorted(
         self, codes: Sequence[int] | Codes, keys: npt.NDArray[Any] | None = None
@@ -226,14 +226,15 @@ class Column:
         """
         of = np.asarray(codes, dtype=np.int64)
         if keys is not None:
-            _, first, places = np.unique(keys[of], return_index=True, return_inverse=True)
+            _, first, positions = np.unique(keys[of], return_index=True, return_inverse=True)
             # Equal instants are in the order of their texts.
             if keys.dtype == np.float64 or len(first) == len(of):
-                return of, of[first], places
+                return of, of[first], positions
         pairs = sorted((self._sort_key(code), code) for code in of.tolist())
         sort_keys = [key for key, _ in pairs]
         is_first = [
-            place == 0 or key != sort_keys[place - 1] for place, key in enumerate(sort_keys)
+            position == 0 or key != sort_keys[position - 1]
+            for position, key in enumerate(sort_keys)
         ]
         in_order = np.array([code for _, code in pairs], dtype=np.int64)
         firsts = np.array(is_first, dtype=np.bool_)
@@ -285,55 +286,57 @@ class Column:
         if self.is_single:
             return of_row.tolist(), self.codes[starts[of_row]].tolist()
         before = np.cumsum(counts) - counts
-        places = np.repeat(starts - before, counts) + np.arange(len(of_row))
-        return of_row.tolist(), self.codes[places].tolist()
+        positions = np.repeat(starts - before, counts) + np.arange(len(of_row))
+        return of_row.tolist(), self.codes[positions].tolist()
 
-    def places(self, *, descending: bool) -> Codes:
-        """Return for each row up to the last its place in the order, twice and plus one.
+    def positions(self, *, descending: bool) -> Codes:
+        """Return for each row up to the last its position in the order, twice and plus one.
 
-        A row of several values has the first of their places. A row without one comes last.
+        A row of several values has the first of their positions. A row without one comes last.
         """
         return self._descending if descending else self._ascending
 
     @cached_property
     def _ascending(self) -> Codes:
-        return self._places(self.in_order[1])
+        return self._positions(self.in_order[1])
 
     @cached_property
     def _descending(self) -> Codes:
-        order, place = self.in_order
-        return self._places(len(order) - 1 - place)
+        order, position = self.in_order
+        return self._positions(len(order) - 1 - position)
 
-    def _places(self, place_of_code: Codes) -> Codes:
-        places = np.full(self.last_row + 1, self.missing_place, dtype=np.int64)
+    def _positions(self, position_of_code: Codes) -> Codes:
+        positions = np.full(self.last_row + 1, self.missing_position, dtype=np.int64)
         if len(self.rows):
             starts = np.flatnonzero(np.append(True, self.rows[1:] != self.rows[:-1]))
-            first = np.minimum.reduceat(place_of_code[self.codes], starts)
-            places[self.rows[starts]] = 2 * first + 1
-        return places
+            first = np.minimum.reduceat(position_of_code[self.codes], starts)
+            positions[self.rows[starts]] = 2 * first + 1
+        return positions
 
     @property
-    def missing_place(self) -> int:
-        """The place of rows without a value."""
+    def missing_position(self) -> int:
+        """The position of rows without a value."""
         return 2 * len(self.in_order[0]) + 1
 
-    def place_of(self, key: SortKey | None, *, descending: bool) -> int:
-        """Return the place of a value that no document may have any more; None is no value."""
+    def position_of(self, key: SortKey | None, *, descending: bool) -> int:
+        """Return the position of a value that no document may have any more; None is no value."""
         if key is None:
-            return self.missing_place
+            return self.missing_position
         order = self.in_order[0]
-        place = bisect_left(order, key, key=self._sort_key)
-        is_held = place < len(order) and self._sort_key(order[place]) == key
+        position = bisect_left(order, key, key=self._sort_key)
+        is_held = position < len(order) and self._sort_key(order[position]) == key
         if descending:
-            place = len(order) - place - is_held
-        return 2 * place + is_held
+            position = len(order) - position - is_held
+        return 2 * position + is_held
 
-    def key_at(self, place: int, *, descending: bool) -> SortKey | None:
-        """Return the value of a place that :meth:`places` gives a row, or None if it has none."""
+    def key_at(self, position: int, *, descending: bool) -> SortKey | None:
+        """Return the value at a position of :meth:`positions`, or None if it has none."""
         order = self.in_order[0]
-        if place >= 2 * len(order):
+        if position >= 2 * len(order):
             return None
-        return self._sort_key(order[len(order) - 1 - place // 2 if descending else place // 2])
+        return self._sort_key(
+            order[len(order) - 1 - position // 2 if descending else position // 2]
+        )
 
     def _sort_key(self, code: int) -> SortKey:
         return sort_key(self.value(code))

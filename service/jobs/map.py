@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file
-from hummingbit.foundation.slices import checkpoint, drop, stepping_aside
+from hummingbit.foundation.slices import available_cores, checkpoint, drop, stepping_aside
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.code_layout import Method, Places, best_method, send_layout
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.encoding import available_cores
 from hummingbit.index.maps import DATE, CodeTable, CodeTimes, DistinctCodes, code_times, table_of
 from hummingbit.index.records import labels_of
 from hummingbit.service.jobs.work import Progress

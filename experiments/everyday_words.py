@@ -9,7 +9,7 @@ forms. An ITQ encoder is fitted to all texts, once for each seed.
 "S@1" is the share of queries whose first hit answers them, "in ten" the share with an answer among
 the first ten. A query that excludes a word misses if a text with that word is found.
 
-Run as ``python -m benchmarks.everyday_words``; ``--misses`` prints the queries that miss.
+Run as ``python -m experiments.everyday_words``; ``--misses`` prints the queries that miss.
 """
 
 from __future__ import annotations
@@ -156,6 +156,7 @@ def succeeds(everyday: Everyday, hits: Sequence[str], k: int) -> bool:
 
 
 def main() -> None:
+    """Print the figures of each ranking and kind of query."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--size", type=int, default=2000, help="other texts (default: 2000)")
     parser.add_argument("--seeds", type=int, default=3, help="encoders (default: 3)")
