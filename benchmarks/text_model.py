@@ -111,7 +111,7 @@ def make_folder(path: Path, model: TextModel, documents: Sequence[str]) -> None:
         folder.encoders.install(path / "made", "model")
         collection = folder.create_collection("texts", encoder="model")
         some = [Document(id=str(at), text=text) for at, text in enumerate(documents)]
-        collection.upsert_encoded(some, encoder.encode_features(vectors))
+        collection.upsert_encoded(some, encoder.encode_features(vectors, documents))
 
 
 def seconds_of(work: Callable[[], object]) -> float:

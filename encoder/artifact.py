@@ -250,11 +250,11 @@ class ReconstructionSpec(_Strict):
 class Manifest(_Strict):
     """The content of ``encoder.json``.
 
-    The `format_version` is 2 for an encoder with a reconstruction, which readers of version 1
-    refuse, and 1 for every other.
+    The `format_version` is 3 for an encoder with words beside a language model and 2 for one with a
+    reconstruction, which readers of lower versions refuse, and 1 for every other.
     """
 
-    format_version: Literal[1, 2] = 1
+    format_version: Literal[1, 2, 3] = 1
     n_bits: int
     features: FeaturesSpec = Field(discriminator="kind")
     layers: tuple[LayerSpec, ...] = Field(max_length=64, strict=False)
@@ -263,6 +263,8 @@ class Manifest(_Strict):
     """Left out of the file if None, as in the first artifacts."""
     reconstruction: ReconstructionSpec | None = None
     """Left out of the file if None."""
+    words: TextSpec | None = None
+    """What a class code reads beside a language model. Left out of the file if None."""
     hybrid_weight: float | None = Field(default=None, ge=MIN_HYBRID_WEIGHT, le=MAX_HYBRID_WEIGHT)
     """Left out of the file if None."""
     metadata: dict[str, Any]
@@ -271,7 +273,7 @@ class Manifest(_Strict):
     @model_serializer(mode="wrap")
     def _without_none(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
-        for name in ("class_code", "reconstruction", "hybrid_weight"):
+        for name in ("class_code", "reconstruction", "words", "hybrid_weight"):
             if written[name] is None:
                 del written[name]
         return written
@@ -293,8 +295,12 @@ class Manifest(_Strict):
             raise ValueError(f"{found}; it must have {self.n_bits - class_bits}")
         if self.layers and not isinstance(features, TextSpec):
             self._check_first_layer(self._outputs(features))
+        self._check_version()
         self._check_reconstruction()
         needed = [WEIGHTS, GOLDEN, *_FILES_OF_FEATURES.get(type(features), ())]
+        if self.words is not None:
+            self._check_words(self.words)
+            needed.append(VOCABULARY)
         for name in needed:
             if name not in self.files:
                 raise ValueError(f"files has no {name}")
@@ -309,11 +315,20 @@ class Manifest(_Strict):
             raise ValueError("an encoder of terms needs a layer")  # noqa: TRY004 - of pydantic
         return features.dimension
 
+    def _check_version(self) -> None:
+        parts = {2: (self.reconstruction, "a reconstruction"), 3: (self.words, "words")}
+        for version, (part, name) in parts.items():
+            is_expected = self.format_version == version
+            if is_expected != (part is not None):
+                has = f"no {name.removeprefix('a ')}" if is_expected else name
+                raise ValueError(f"format_version is {self.format_version}, and there is {has}")
+
+    def _check_words(self, words: TextSpec) -> None:
+        has_model = isinstance(self.features, ModelSpec | EndpointSpec)
+        if not has_model or self.class_code is None or words.summary_weight:
+            raise ValueError("words need a language model and a class code, and have no summaries")
+
     def _check_reconstruction(self) -> None:
-        is_expected = self.format_version == 2
-        if is_expected != (self.reconstruction is not None):
-            has = "no reconstruction" if is_expected else "a reconstruction"
-            raise ValueError(f"format_version is {self.format_version}, and there is {has}")
         if self.reconstruction is None:
             return
         is_linear = len(self.layers) == 1 and self.layers[0].activation == "identity"
@@ -323,8 +338,9 @@ class Manifest(_Strict):
     @field_validator("format_version", mode="before")
     @classmethod
     def _check_format(cls, version: Any) -> Any:
-        if isinstance(version, int) and version > 2:
-            raise ValueError(f"is {version}, of a later version of hummingbit; this one reads 1, 2")
+        if isinstance(version, int) and version > 3:
+            found = f"is {version}, of a later version of hummingbit"
+            raise ValueError(f"{found}; this one reads 1, 2, 3")
         return version
 
     def _check_first_layer(self, inputs: int) -> None:
@@ -342,7 +358,7 @@ def first_error(error: ValidationError) -> str:
 
 def stemmer_mismatch(manifest: Manifest) -> str:
     """Return a hint if this machine has another PyStemmer than the vocabulary; empty if not."""
-    spec = manifest.features
+    spec = manifest.words or manifest.features
     if not isinstance(spec, TextSpec) or spec.stemmer_version is None:
         return ""
     ours = Analyzer.from_name(spec.analyzer).stemmer_version
@@ -383,12 +399,38 @@ def read_features(
         shapes = enumerate(zip(spec.orders, spec.orders[1:], strict=False))
         weights = [read_tensor(tensors, folder, f"spd.{i}.weight", shape) for i, shape in shapes]
         return SpdFeatures(weights, spec.floor)
+    return _read_text_features(spec, manifest.layers[0].inputs, tensors, files, folder)
+
+
+def read_words(
+    manifest: Manifest, tensors: Mapping[str, Floats], files: Mapping[str, bytes], folder: Path
+) -> TextFeatures | None:
+    """Return the words beside a language model that a manifest describes, or None without any.
+
+    Raises:
+        ArtifactError: if a file or tensor of them is missing or malformed.
+    """
+    if manifest.words is None:
+        return None
+    weight = tensors.get("class_code.documents.weight")
+    n_rows = 0 if weight is None or weight.ndim != 2 else len(weight)
+    n_terms = n_rows - manifest.layers[0].inputs
+    return _read_text_features(manifest.words, n_terms, tensors, files, folder)
+
+
+def _read_text_features(
+    spec: TextSpec,
+    n_terms: int,
+    tensors: Mapping[str, Floats],
+    files: Mapping[str, bytes],
+    folder: Path,
+) -> TextFeatures:
     try:
         vocabulary = files[VOCABULARY].decode().removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise ArtifactError(f"{folder / VOCABULARY}: {error}") from error
-    if len(vocabulary) != manifest.layers[0].inputs or len(set(vocabulary)) != len(vocabulary):
-        expected = f"it must have {manifest.layers[0].inputs}, each once"
+    if len(vocabulary) != n_terms or len(set(vocabulary)) != len(vocabulary):
+        expected = f"it must have {n_terms}, each once"
         found = f"has {len(vocabulary)} terms, {len(set(vocabulary))} of them distinct"
         raise ArtifactError(f"{folder / VOCABULARY}: {found}; {expected}")
     return TextFeatures(
@@ -424,9 +466,11 @@ def _read_endpoint(spec: EndpointSpec, raw: bytes, folder: Path) -> EndpointMode
 
 
 def read_class_code(
-    manifest: Manifest, tensors: Mapping[str, Floats], folder: Path
+    manifest: Manifest, tensors: Mapping[str, Floats], folder: Path, n_terms: int = 0
 ) -> ClassCode | None:
     """Return the class code that a manifest describes, or None if it has none.
+
+    It reads what the first layer does, and `n_terms` more.
 
     Raises:
         ArtifactError: if a tensor of it is missing or malformed.
@@ -434,7 +478,7 @@ def read_class_code(
     spec = manifest.class_code
     if spec is None:
         return None
-    shape = (manifest.layers[0].inputs, spec.classes)
+    shape = (manifest.layers[0].inputs + n_terms, spec.classes)
     documents, queries = (
         ClassMap(
             read_tensor(tensors, folder, f"class_code.{name}.weight", shape),
@@ -529,8 +573,8 @@ def artifact_contents(
     }
     contents[WEIGHTS] = save_tensors(_tensors(encoder))
     contents[GOLDEN] = _json_bytes(_golden(encoder, examples))
-    if isinstance(encoder.features, TextFeatures):
-        contents[VOCABULARY] = "".join(f"{term}\n" for term in encoder.features.vocabulary).encode()
+    if (words := _words_of(encoder)) is not None:
+        contents[VOCABULARY] = "".join(f"{term}\n" for term in words.vocabulary).encode()
     if isinstance(encoder.features, TextModel):
         contents[MODEL] = encoder.features.model
         contents[TOKENIZER] = encoder.features.tokenizer
@@ -543,6 +587,11 @@ def artifact_contents(
         )
     contents[MANIFEST] = _json_bytes(_manifest(encoder, contents).model_dump(mode="json"))
     return contents
+
+
+def _words_of(encoder: Encoder) -> TextFeatures | None:
+    """Return the terms that an encoder reads, alone or beside a language model."""
+    return encoder.features if isinstance(encoder.features, TextFeatures) else encoder.words
 
 
 def as_inputs(encoder: Encoder, inputs: Sequence[Any]) -> Inputs:
@@ -560,8 +609,8 @@ def _tensors(encoder: Encoder) -> dict[str, npt.NDArray[Any]]:
         else:
             rows, tensors[f"layers.{i}.scale"] = _in_8_bits(layer.weight)
             integers[f"layers.{i}.rows"] = rows
-    if isinstance(encoder.features, TextFeatures) and encoder.features.idf is not None:
-        tensors["idf"] = encoder.features.idf
+    if (words := _words_of(encoder)) is not None and words.idf is not None:
+        tensors["idf"] = words.idf
     if isinstance(encoder.features, SpdFeatures):
         for i, weight in enumerate(encoder.features.weights):
             tensors[f"spd.{i}.weight"] = weight
@@ -594,14 +643,15 @@ def _in_8_bits(weight: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
 
 
 def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
-    blocks = encoder.reconstruction
+    blocks, words = encoder.reconstruction, encoder.words
     return Manifest(
-        format_version=1 if blocks is None else 2,
+        format_version=3 if words is not None else 2 if blocks is not None else 1,
         n_bits=encoder.n_bits,
         features=_features_spec(encoder.features),
         layers=tuple(map(_layer_spec, encoder.layers)),
         class_code=_class_code_spec(encoder),
         reconstruction=None if blocks is None else ReconstructionSpec(ends=tuple(blocks.ends)),
+        words=None if words is None else _text_spec(words),
         hybrid_weight=encoder.hybrid_weight,
         metadata=dict(encoder.metadata),
         files={name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(contents.items())},
@@ -643,6 +693,11 @@ def _features_spec(features: Features) -> FeaturesSpec:
         return EndpointSpec(**{name: getattr(features, name) for name in names})
     if isinstance(features, VectorFeatures):
         return VectorSpec(dimension=features.dimension, l2_normalize=features.l2_normalize)
+    assert isinstance(features, TextFeatures)  # noqa: S101 - no encoder of read texts is written
+    return _text_spec(features)
+
+
+def _text_spec(features: TextFeatures) -> TextSpec:
     return TextSpec(
         weighting=features.weighting,
         max_words=features.max_words,
@@ -658,8 +713,8 @@ def _features_spec(features: Features) -> FeaturesSpec:
 
 def _golden(encoder: Encoder, examples: Inputs) -> dict[str, Any]:
     if isinstance(encoder.features, EndpointModel):
-        of_probe = encoder.encode_features(encoder.features.probe_vectors)
         texts = [*encoder.features.probe_texts]
+        of_probe = encoder.encode_features(encoder.features.probe_vectors, texts)
         return {"inputs": texts, "codes": [*map(code_to_hex, of_probe)]}
     farthest = np.argsort(-encoder.least_margins(examples), kind="stable")[:GOLDEN_INPUTS]
     inputs: Sequence[Any] = (
@@ -681,7 +736,7 @@ def _json_bytes(value: Any) -> bytes:
 # ``encoder.json``        :class:`Manifest`: what the encoder is, and the SHA-256 of every other
 # file ``weights.safetensors``  ``layers.I.weight``, ``layers.I.bias``, ``thresholds``, ``idf``,
 #                         ``spd.I.weight``, the tensors of a class code and a reconstruction
-# ``vocabulary.txt``      one term a line, for encoders of terms
+# ``vocabulary.txt``      one term a line, for encoders of terms, alone or beside a model
 # ``model.onnx``          the network of a language model, and
 # ``tokenizer.json``      its tokenizer
 # ``probe.json``          texts, and the vectors that an endpoint returned for them
@@ -765,16 +820,18 @@ def load_encoder(folder: Path) -> Encoder:
         )
         for i, spec in enumerate(manifest.layers)
     ]
+    words = read_words(manifest, tensors, files, folder)
     encoder = Encoder(
         features=read_features(manifest, tensors, files, folder),
         layers=layers,
         thresholds=tensor("thresholds", (manifest.n_bits,)),
         metadata=manifest.metadata,
         fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
-        class_code=read_class_code(manifest, tensors, folder),
+        class_code=read_class_code(manifest, tensors, folder, words.dimension if words else 0),
         hybrid_weight=manifest.hybrid_weight,
         learned=_read_learned(files, folder),
         reconstruction=_read_reconstruction(manifest, tensors, layers, folder),
+        words=words,
     )
     _check_golden(encoder, files[GOLDEN], folder, stemmer_mismatch(manifest))
     return encoder
@@ -911,7 +968,8 @@ def _check_golden(encoder: Encoder, raw: bytes, folder: Path, hint: str) -> None
         inputs, expected = golden["inputs"], golden["codes"]
         if isinstance(encoder.features, EndpointModel):
             # The endpoint may be down now. It is compared with the probe before it is used.
-            encoded = encoder.encode_features(encoder.features.probe_vectors)
+            probe = encoder.features
+            encoded = encoder.encode_features(probe.probe_vectors, probe.probe_texts)
         else:
             encoded = encoder.encode_few(as_inputs(encoder, inputs))
         codes = [code_to_hex(code) for code in encoded]

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.text_features import Floats, SparseRows, native
+from hummingbit.encoder.text_features import Floats, SparseRows, TextRow, native
 
 # The highest of a million probabilities, raised to this power, is still a float32 above 0.
 MAX_CERTAINTY_POWER = 6
@@ -44,6 +44,40 @@ _CLEAR = 0.5
 _ONE = np.float32(1)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class JointRows:
+    """Rows u = [v; x] of texts: their `vectors` v float32[N, D], and their `words` x, CSR (N, V).
+
+    They have what class maps need of a matrix (N, D + V), which is never made.
+    """
+
+    vectors: Floats
+    words: SparseRows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, D + V)."""
+        return self.vectors.shape[0], self.vectors.shape[1] + self.words.shape[1]
+
+    def __getitem__(self, rows: Any) -> JointRows:
+        """Return the rows of a slice, a mask or an array of positions."""
+        return JointRows(self.vectors[rows], self.words[rows])
+
+    def __matmul__(self, weight: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return u W for W ``(D + V, C)``."""
+        n_numbers = self.vectors.shape[1]
+        return np.asarray(self.vectors @ weight[:n_numbers] + self.words @ weight[n_numbers:])
+
+
+def joint_row(vector: Floats, words: TextRow) -> TextRow:
+    """Return one of :class:`JointRows`, with all numbers of the vector and the terms of a text."""
+    columns = np.concatenate([np.arange(len(vector)), words.columns + len(vector)])
+    return TextRow(columns, np.concatenate([vector, words.values]))
+
+
+AnyRows = Floats | SparseRows | JointRows
+
+
 @dataclass(frozen=True, eq=False)
 class ClassMap:
     """p = softmax(x W + b), with `weight` W float32[F, C] and `bias` b float32[C]."""
@@ -51,7 +85,7 @@ class ClassMap:
     weight: Floats
     bias: Floats
 
-    def scores(self, rows: Floats | SparseRows) -> Floats:
+    def scores(self, rows: AnyRows) -> Floats:
         """Return x W + b for rows ``(N, F)``, float32[N, C]."""
         return np.asarray(rows @ self.weight, dtype=np.float32) + self.bias
 
@@ -77,11 +111,11 @@ class ClassMap:
         scale = np.float32(1 / temperature)
         return ClassMap(self.weight * scale, self.bias * scale)
 
-    def predict(self, rows: Floats | SparseRows) -> npt.NDArray[np.int64]:
+    def predict(self, rows: AnyRows) -> npt.NDArray[np.int64]:
         """Return the class of rows ``(N, F)``, int64[N]; of equal scores the first class wins."""
         return np.asarray(self.scores(rows).argmax(axis=1), dtype=np.int64)
 
-    def probabilities(self, rows: Floats | SparseRows) -> Floats:
+    def probabilities(self, rows: AnyRows) -> Floats:
         """Return the distribution over classes of rows ``(N, F)``, float32[N, C]."""
         return probabilities(self.scores(rows))
 
@@ -280,6 +314,8 @@ def _fit_signs_of_one(
 
 def count_entries(rows: Any) -> npt.NDArray[np.int64]:
     """Return the number of entries of each row that are not 0, int64[N]: the terms of a text."""
+    if isinstance(rows, JointRows):
+        return count_entries(rows.vectors) + count_entries(rows.words)
     return np.asarray((rows != 0).sum(axis=1), dtype=np.int64).ravel()
 
 

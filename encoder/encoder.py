@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
-from hummingbit.encoder.class_code import ClassCode
+from hummingbit.encoder.class_code import ClassCode, JointRows, joint_row
 from hummingbit.encoder.codes import Codes, check_n_bits, pack_bits
 from hummingbit.encoder.endpoint import EndpointModel
 from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.spelling import FindWords, QueryTerms
-from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, native
-from hummingbit.encoder.text_model import Precision, TextModel
+from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, TextRow, native
+from hummingbit.encoder.text_model import Precision, ReadTexts, TextModel
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import checkpoint
@@ -108,7 +108,7 @@ _ROWS_AT_ONCE = 64
 MIN_HYBRID_WEIGHT, MAX_HYBRID_WEIGHT = 0.001, 1000.0
 """The bounds of the weight of codes in a hybrid ranking, within which neither score is lost."""
 
-LanguageModel = TextModel | EndpointModel
+LanguageModel = TextModel | EndpointModel | ReadTexts
 Features = TextFeatures | LanguageModel | VectorFeatures | SpdFeatures
 Inputs = Sequence[str] | Floats
 Integers = npt.NDArray[np.intp]
@@ -159,7 +159,9 @@ class Encoder:
     With a `class_code`, its bits come first and the network gives the logits of the others. With a
     `reconstruction`, which has the weight of the only layer, it gives the logits of documents, and
     the network those of queries; biases and thresholds are 0. The network reads the summaries of
-    documents, too, if the features have a summary weight.
+    documents, too, if the features have a summary weight. With `words`, which need a language model
+    and a class code, the class code reads the words of a text beside its vector
+    (:class:`hummingbit.encoder.class_code.JointRows`), and the network the vector alone.
     `hybrid_weight` is the weight of codes in a hybrid ranking where a search names none.
     `metadata` records what the encoder was trained on and how. `fingerprint` identifies the
     artifact that it was loaded from, and is empty for an encoder that was never written. `learned`
@@ -175,6 +177,7 @@ class Encoder:
     hybrid_weight: float | None = None
     learned: LearnedDocuments = field(default_factory=LearnedDocuments, compare=False)
     reconstruction: Reconstruction | None = None
+    words: TextFeatures | None = None
 
     def __repr__(self) -> str:
         """Return a line without the weights, for interactive use."""
@@ -221,8 +224,9 @@ class Encoder:
 
     def prepare(self) -> None:
         """Build what the first query with an unknown word would otherwise wait for."""
-        if isinstance(self.features, TextFeatures | LanguageModel):
-            self.features.prepare()
+        for features in (self.features, self.words):
+            if isinstance(features, TextFeatures | LanguageModel):
+                features.prepare()
 
     def check_vector(self, vector: Floats) -> None:
         """Check a vector of finite numbers; the encoder must be one of vectors or matrices.
@@ -273,12 +277,12 @@ class Encoder:
             self._forward_one(row, *of_network)
         return pack_bits(margins > 0)
 
-    def encode_features(self, rows: Floats) -> Codes:
+    def encode_features(self, rows: Floats, texts: Sequence[str]) -> Codes:
         """Return the packed codes of documents whose features are `rows`, float32 ``(N, D)``.
 
-        The encoder must be one of a language model.
+        The encoder must be one of a language model. `texts` are those of the documents.
         """
-        return pack_bits(self._logits_of_rows(rows, rows) > self.thresholds)
+        return pack_bits(self._logits_of_vectors(rows, texts) > self.thresholds)
 
     def margins(self, inputs: Inputs) -> Floats:
         """Return ``logit_b - threshold_b`` of `inputs`, float32 of shape ``(N, n_bits)``.
@@ -353,11 +357,39 @@ class Encoder:
         for batch in _batches(inputs):
             if isinstance(self.features, TextFeatures):
                 rows, batch_terms = self.features.transform_queries(batch, find_words)  # type: ignore[arg-type]
+                weights.append(self.query_weights_of_rows(rows))
             else:
                 rows, batch_terms = self.features.transform_queries(batch)  # type: ignore[arg-type]
-            weights.append(self.query_weights_of_rows(rows))
+                weights.append(self.query_weights_of_vectors(rows, batch, find_words))  # type: ignore[arg-type]
             terms += batch_terms
         return WeightedQueries(self._concatenate(weights), terms)
+
+    def query_weights_of_vectors(
+        self, vectors: Floats, texts: Sequence[str], find_words: FindWords | None = None
+    ) -> Floats:
+        """Return the query weights of `texts` that a language model has read.
+
+        `vectors`, float32 ``(N, D)``, are those of the texts as queries. Words that a class code
+        reads are corrected as :meth:`read_queries` says.
+        """
+        if self.words is None:
+            return self.query_weights_of_rows(vectors)
+        rows = [self.words.read_query(text, find_words)[0] for text in texts]
+        return self._query_weights_of_joint_rows(vectors, rows)
+
+    def _query_weights_of_joint_rows(self, vectors: Floats, words: Sequence[TextRow]) -> Floats:
+        code = self._joint_code
+        content = self._forward(vectors) - self.thresholds[code.n_bits :]
+        of_classes: Floats = np.empty((len(vectors), code.n_bits), dtype=np.float32)
+        for row, vector, terms in zip(of_classes, vectors, words, strict=True):
+            row[:] = code.weights_of_row(*joint_row(vector, terms))
+        return np.hstack([of_classes, content])
+
+    @property
+    def _joint_code(self) -> ClassCode:
+        """The class code, which reads words beside vectors."""
+        assert self.class_code is not None  # noqa: S101 - there are no words without it
+        return self.class_code
 
     def query_weights_of_rows(self, rows: Any) -> Floats:
         """Return the query weights of queries whose features are `rows`, ``(N, n_bits)``."""
@@ -370,12 +402,31 @@ class Encoder:
         """Return the query weights of `inputs` without correcting words."""
         parts = []
         for batch in _batches(inputs):
-            if isinstance(self.features, LanguageModel):
-                rows: Any = self.features.transform_queries(batch)[0]  # type: ignore[arg-type]
+            if not isinstance(self.features, LanguageModel):
+                parts.append(self.query_weights_of_rows(self._transform(batch)))
+                continue
+            vectors = self.features.transform_queries(batch)[0]  # type: ignore[arg-type]
+            if self.words is None:
+                parts.append(self.query_weights_of_rows(vectors))
             else:
-                rows = self._transform(batch)
-            parts.append(self.query_weights_of_rows(rows))
+                words = self._words_of(batch)  # type: ignore[arg-type]
+                parts.append(self._query_weights_of_joint_rows(vectors, words))
         return self._concatenate(parts)
+
+    def _words_of(self, texts: Sequence[str]) -> list[TextRow]:
+        """Return the words of `texts` as documents, uncorrected."""
+        assert self.words is not None  # noqa: S101 - asked only then
+        return [self.words.read_document(text)[0] for text in texts]
+
+    def class_rows(self, inputs: Inputs, *, vectors: Floats | None = None) -> Any:
+        """Return what the maps of the class code read of `inputs` as documents, ``(N, F)``.
+
+        `vectors`, ``float32[N, D]``, are those of a language model if they are known.
+        """
+        rows = self._transform(inputs) if vectors is None else vectors
+        if self.words is None:
+            return rows
+        return JointRows(rows, self.words.transform(inputs))  # type: ignore[arg-type]
 
     def _concatenate(self, parts: list[Floats]) -> Floats:
         return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
@@ -417,10 +468,22 @@ class Encoder:
 
     def _document_logits(self, inputs: Inputs) -> Floats:
         rows = self._transform(inputs)
+        if isinstance(self.features, LanguageModel):
+            return self._logits_of_vectors(rows, inputs)  # type: ignore[arg-type]
         network_rows = rows
         if isinstance(self.features, TextFeatures):
             network_rows = self.features.add_summaries(rows, inputs)  # type: ignore[arg-type]
         return self._logits_of_rows(rows, network_rows)
+
+    def _logits_of_vectors(self, vectors: Floats, texts: Sequence[str]) -> Floats:
+        """Return the logits of `texts` whose vectors by a language model are `vectors`."""
+        if self.words is None:
+            return self._logits_of_rows(vectors, vectors)
+        code = self._joint_code
+        of_classes: Floats = np.empty((len(vectors), code.n_bits), dtype=np.float32)
+        for row, vector, terms in zip(of_classes, vectors, self._words_of(texts), strict=True):
+            row[:] = code.logits_of_row(*joint_row(vector, terms))
+        return np.hstack([of_classes, self._forward(vectors)])
 
     def _logits_of_rows(self, rows: Any, network_rows: Any) -> Floats:
         """Return the logits of documents; the class code reads `rows`, the layers the others."""

@@ -464,6 +464,10 @@ MODEL_BITS = 128
 """The bits of codes of a language model by default."""
 AUTO = "auto"
 """The value of a prompt for that of the model."""
+AUTO_WORD_SHARE = -1.0
+"""The share of words beside a language model is chosen by trials, as by all values below 0."""
+WORD_SHARES = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8)
+"""The shares of words that trials compare."""
 RECONSTRUCTION = "reconstruction"
 """The head by which a linear map of the bits reconstructs the vectors."""
 
@@ -472,8 +476,9 @@ RECONSTRUCTION = "reconstruction"
 class ModelRecipe(LabelledRecipe):
     """The settings of codes from a language model, which is in the folder `model`.
 
-    The model splits texts into tokens of its own, so `analyzer` and `max_terms` have no effect.
-    The head class-codes learns from labels; elsewhere they affect only the classifier baseline.
+    The head class-codes learns from labels, and reads the terms of the documents beside the
+    vectors. Elsewhere labels affect only the classifier baseline, and `analyzer` and `max_terms`
+    have no effect, because the model splits texts into tokens of its own.
     """
 
     method: str = setting(MODEL, "what is trained", MODEL)
@@ -487,6 +492,15 @@ class ModelRecipe(LabelledRecipe):
         " rankings asymmetric and hybrid (reconstruction), or into class, certainty and content,"
         " from labels (class-codes)",
         *("sne", ITQ, RECONSTRUCTION, CLASS_CODES),
+    )
+    max_terms: int = setting(
+        100_000, "terms that are read beside the model (class-codes)", within="[1, 10_000_000]"
+    )
+    word_share: float = setting(
+        AUTO_WORD_SHARE,
+        "share of the documents' own words, beside the vectors of the model, in telling classes;"
+        " 0: vectors alone; below 0: chosen by trials on held-out documents (class-codes)",
+        within="[-1, 1]",
     )
     model: str = setting(
         "", "the folder of the model, as sentence-transformers saves it, or the URL of an endpoint"

@@ -272,6 +272,41 @@ class TextModel:
             raise ModelError(f"{found}; the network's vectors have {hidden.shape[2]} numbers")
 
 
+@dataclass(frozen=True, eq=False)
+class ReadTexts:
+    """The vectors of texts that a language model has read, in its place.
+
+    `vectors`, ``float32[N, dimension]``, are those of `texts` as documents. Queries have the same.
+    """
+
+    texts: Sequence[str]
+    vectors: Floats
+
+    @property
+    def dimension(self) -> int:
+        """The number of numbers of a vector."""
+        return int(self.vectors.shape[1])
+
+    def prepare(self) -> None:
+        """Do nothing."""
+
+    def transform(self, texts: Sequence[str]) -> Floats:
+        """Return the vectors of some of the texts.
+
+        Raises:
+            KeyError: if the model has not read a text.
+        """
+        return self.vectors[[self._rows[text] for text in texts]]
+
+    def transform_queries(self, texts: Sequence[str]) -> tuple[Floats, list[QueryTerms]]:
+        """Return the vectors of some of the texts, and how many words each has."""
+        return self.transform(texts), [QueryTerms(len(text.split()), ()) for text in texts]
+
+    @functools.cached_property
+    def _rows(self) -> dict[str, int]:
+        return {text: row for row, text in enumerate(self.texts)}
+
+
 def count_tokens(tokenizer: bytes) -> int:
     """Return the number of tokens of a tokenizer.json.
 

@@ -405,9 +405,7 @@ def _class_score_blocks(
     of_queries, of_documents = (
         np.concatenate(
             [
-                of_class.probabilities(
-                    encoder.features.transform(inputs[start : start + BATCH_SIZE])  # type: ignore[arg-type]
-                )
+                of_class.probabilities(encoder.class_rows(inputs[start : start + BATCH_SIZE]))
                 for start in range(0, len(inputs), BATCH_SIZE)
             ]
         ).astype(np.float64)
@@ -440,7 +438,7 @@ def class_bits(encoder: Encoder, predict: Predict, n_classes: int, inputs: Input
         InputError: if the encoder does not take such inputs.
     """
     predicted = [
-        predict(encoder.features.transform(inputs[start : start + BATCH_SIZE]))  # type: ignore[arg-type]
+        predict(encoder.class_rows(inputs[start : start + BATCH_SIZE]))
         for start in range(0, len(inputs), BATCH_SIZE)
     ]
     classes = np.concatenate(predicted) if predicted else np.empty(0, dtype=np.int64)

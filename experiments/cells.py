@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from experiments.splits import read_split
 from hummingbit.encoder.artifact import read_classifier, read_labelled_ids
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import LabelledRecipe
+from hummingbit.encoder.recipes import LabelledRecipe, ModelRecipe
+from hummingbit.encoder.text_model import ReadTexts
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline, tfidf_cosine
 from hummingbit.evaluation.evaluate import evaluate_encoder, unseen
 from hummingbit.evaluation.result import Evaluation
@@ -26,6 +28,7 @@ CLASSIFIER_BASELINE = "classifier baseline"
 CLASSIFIER_OF = {
     "ssb-vae": CLASSIFIER_BASELINE,
     "class-codes": "class code alone",
+    "model": "class code alone",
 }
 """The record name of the classifier beside a method; that of class-codes is part of its codes."""
 TFIDF = "tf-idf cosine"
@@ -36,7 +39,8 @@ class Cell:
     """A method's recipe on a data set; its encoder is saved in `folder`.
 
     With `vectors`, a file of vectors by id, these are the inputs instead of the data set's own.
-    `word_vectors`, a file of vectors of words, are for class codes of texts.
+    `word_vectors`, a file of vectors of words, are for class codes of texts. `read`, for a recipe
+    of a language model, are its vectors of the documents and of the queries.
     """
 
     dataset: str
@@ -45,6 +49,15 @@ class Cell:
     data_root: Path | None
     vectors: Path | None = None
     word_vectors: Path | None = None
+    read: ReadFiles | None = None
+
+
+@dataclass(frozen=True)
+class ReadFiles:
+    """A language model's vectors by id, and those of the documents as training writes them."""
+
+    by_id: Path
+    of_documents: Path
 
 
 def documents_name(dataset: str, vectors: Path | None) -> str:
@@ -62,8 +75,34 @@ class Result:
 
 def run_cell(cell: Cell) -> Result:
     """Train the encoder or load the saved one, and measure it beside its classifier."""
-    data, _ = read_split(cell.dataset, cell.data_root, cell.vectors)
-    return measure_cell(cell, trained_encoder(data, cell.recipe, cell.folder, cell.word_vectors))
+    data, queries = read_split(cell.dataset, cell.data_root, cell.vectors)
+    if cell.read is None:
+        return measure_cell(
+            cell, trained_encoder(data, cell.recipe, cell.folder, cell.word_vectors)
+        )
+    encoder = _encoder_of_model(data, cell.recipe, cell.folder, cell.read)
+    # The model has read all texts before.
+    both = read_split(cell.dataset, cell.data_root, cell.read.by_id)
+    read = ReadTexts(
+        [str(text) for part in (data, queries) for text in part.inputs],
+        np.vstack([np.asarray(part.inputs) for part in both]),
+    )
+    return measure_cell(cell, replace(encoder, features=read))
+
+
+def _encoder_of_model(
+    data: TrainingData, recipe: LabelledRecipe, folder: Path, read: ReadFiles
+) -> Encoder:
+    assert isinstance(recipe, ModelRecipe)  # noqa: S101 - only these have vectors that are read
+
+    def train_anew() -> Encoder:
+        # Training goes on where the documents were read before.
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(read.of_documents, folder.with_name(f"{folder.name}.vectors"))
+        return train_by(data, recipe, folder, overwrite=True).encoder
+
+    recorded = replace(recipe, model=Path(recipe.model).resolve().name)
+    return load_or_train(folder, data, recorded, train_anew)
 
 
 def measure_cell(cell: Cell, encoder: Encoder, *, only_unseen: bool = False) -> Result:

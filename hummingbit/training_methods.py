@@ -72,7 +72,7 @@ AnyRecipe = TypeVar("AnyRecipe", bound=BaseRecipe)
 METHOD_NAMES = tuple(name for name in RECIPES if name not in (METRIC, DISTILLATION))
 """The methods that need nothing beside the documents, their labels and a language model."""
 WITHOUT_ANALYZER = frozenset({MODEL, STATIC})
-"""The methods whose encoder splits texts in a way of its own."""
+"""The methods whose encoder splits texts in a way of its own, but for words beside a model."""
 WITHOUT_TORCH = (
     "torch is not installed; codes learned with it find more documents. Install it with:"
     f" {install_command('train')}"
@@ -206,7 +206,8 @@ def in_language(recipe: AnyRecipe, data: TrainingData, language: str) -> tuple[A
     Raises:
         InputError: if the language has no stemmer.
     """
-    if not data.is_text or recipe.method in WITHOUT_ANALYZER:
+    reads_words = isinstance(recipe, ModelRecipe) and recipe.head == CLASS_CODES
+    if not data.is_text or (recipe.method in WITHOUT_ANALYZER and not reads_words):
         return recipe, ""
     if language == AUTO:
         found, is_sure = find_language(str(text) for text in data.inputs)
@@ -300,12 +301,12 @@ def train_by(
     """
     check_word_vectors(recipe.method, given=word_vectors is not None)
     check_torch(recipe)
+    show = print_trial if progress else _ignore
     if isinstance(recipe, LinearRecipe):
         return train_linear(data, recipe, out, overwrite=overwrite)
     if isinstance(recipe, ModelRecipe):
-        return train_model(data, recipe, out, overwrite=overwrite)
+        return train_model(data, recipe, out, overwrite=overwrite, progress=show)
     if isinstance(recipe, ClassCodeRecipe):
-        show = print_trial if progress else _ignore
         return train_class_codes(
             data, recipe, out, word_vectors=word_vectors, overwrite=overwrite, progress=show
         )

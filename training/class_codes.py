@@ -18,7 +18,7 @@ the same, so an encoder needs no teacher.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -28,20 +28,30 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.artifact import TEACHER, WORD_VECTORS, check_destination
-from hummingbit.encoder.class_code import ClassCode, ClassMap, count_entries, log_odds
+from hummingbit.encoder.class_code import (
+    ClassCode,
+    ClassMap,
+    JointRows,
+    count_entries,
+    log_odds,
+)
 from hummingbit.encoder.codes import Codes, pack_bits
 from hummingbit.encoder.encoder import Encoder, Features, Inputs, Layer, forward
 from hummingbit.encoder.recipes import (
+    AUTO_WORD_SHARE,
     CHOSEN,
     CONTENT_SHARES,
     ICT,
     QUERY_CLASSIFIERS,
+    WORD_SHARES,
     WORD_VECTOR_CLASSIFIERS,
     ClassCodeRecipe,
     Recipe,
 )
 from hummingbit.encoder.text_features import Floats, TextFeatures
+from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.evaluation.evaluate import evaluate_codes
+from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, part_of_stages
 from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
@@ -72,7 +82,7 @@ from hummingbit.training.soft_labels import (
     multinomial_weights,
 )
 from hummingbit.training.teachers import Teacher, check_directions
-from hummingbit.training.text_features import MIN_DOCUMENTS
+from hummingbit.training.text_features import MIN_DOCUMENTS, PrincipalDirections
 from hummingbit.training.word_vectors import WordTable, WordVectors, add_words, learned_columns
 
 # Codewords
@@ -240,6 +250,63 @@ class ClassMaps:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class JointMaps:
+    """The maps from vectors beside words to classes, made of those of `vectors` and of `words`.
+
+    A document u = [v; x] scores (1 − s) a(v) + s b(x) with the `word_share` s, and maps a and b
+    whose scores of the `rows` deviate equally over the classes.
+    """
+
+    vectors: ClassMaps
+    words: ClassMaps
+    rows: JointRows
+    word_share: float = 0.5
+    is_text = False
+
+    def of(self, name: str) -> ClassMap:
+        """Return the map of a query classifier of the recipe."""
+        return self._join(self.vectors.of(name), self.words.of(name))
+
+    def of_documents(self, name: str) -> ClassMap:
+        """Return the map of the classifier `name` that documents use."""
+        return self._join(self.vectors.of_documents(name), self.words.of_documents(name))
+
+    def _join(self, of_vectors: ClassMap, of_words: ClassMap) -> ClassMap:
+        own, others = np.float32(1 - self.word_share), np.float32(self.word_share)
+        weight = np.vstack([own * of_vectors.weight, others * of_words.weight])
+        bias = own * of_vectors.bias + others * of_words.bias
+        scale = np.float32(_SHARPNESS / _deviation(self.rows, weight, bias))
+        return ClassMap(weight * scale, bias * scale)
+
+
+def fit_maps(
+    rows: Any,
+    targets: Floats,
+    tags: Tags,
+    recipe: ClassCodeRecipe,
+    words: WordTable | None = None,
+) -> ClassMaps | JointMaps:
+    """Return the maps from `rows` to classes that learn from the distributions `targets`.
+
+    Documents that have `tags`, bool ``(N, C)``, are those of known classes.
+    """
+    known = np.asarray(tags.any(axis=1))
+    if not isinstance(rows, JointRows):
+        weight = recipe.label_weight
+        return ClassMaps(rows, targets, recipe.seed, words, known=known, label_weight=weight)
+    return JointMaps(
+        ClassMaps(rows.vectors, targets, recipe.seed),
+        ClassMaps(rows.words, targets, recipe.seed, known=known, label_weight=recipe.label_weight),
+        rows,
+    )
+
+
+def with_word_share(maps: ClassMaps | JointMaps, word_share: float | None) -> ClassMaps | JointMaps:
+    """Return `maps` with this share of words, if they are of words beside vectors."""
+    return replace(maps, word_share=word_share) if isinstance(maps, JointMaps) else maps
+
+
 def row_slices(rows: Any) -> list[slice]:
     """Return slices of a few thousand rows each."""
     return [slice(at, at + _ROWS) for at in range(0, rows.shape[0], _ROWS)]
@@ -323,7 +390,7 @@ _SHARED = 0.5
 
 
 def class_code(
-    maps: ClassMaps,
+    maps: ClassMaps | JointMaps,
     rows: Any,
     query_classifier: str,
     widths: Sequence[int],
@@ -387,7 +454,7 @@ class ContentLayers:
         if recipe.content == ICT and not isinstance(features, TextFeatures):
             raise TrainingDataError("content: ict learns from the words of texts; use itq")
         self._features, self._inputs, self._recipe = features, inputs, recipe
-        self.rows = rows
+        self.rows = rows.vectors if isinstance(rows, JointRows) else rows
         """What the layers read of the documents: their features with summaries, if these count."""
         if isinstance(features, TextFeatures):
             self.rows = features.add_summaries(rows, [str(text) for text in inputs])
@@ -469,17 +536,27 @@ _MAX_QUERIES = 2000
 _DIVISIONS = (FOLDS, 2 * FOLDS)
 _DIVISIONS_OF_FEW_LABELS = (2 * FOLDS, 5 * FOLDS)
 _FEW_LABELS = 30
+# Those of words, beside the numbers of a vector, that tell which documents are alike.
+_DIRECTIONS = 100
 # Trials take about five times as long as the rest of a run, and more documents tell little more.
 _MAX_DOCUMENTS = 100_000
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen settings, and the tie-averaged P@k of each trial on the held-out clusters."""
+    """The chosen settings, and the tie-averaged P@k of each trial on the held-out clusters.
+
+    The `word_share` is that of words beside vectors, None where documents have one of them only.
+    """
 
     query_classifier: str
     content_share: float
     trials: Sequence[Mapping[str, Any]] = ()
+    word_share: float | None = None
+
+    def about(self) -> dict[str, Any]:
+        """Return what the metadata of an encoder say."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def choose(
@@ -492,11 +569,13 @@ def choose(
     words: WordTable | None = None,
     learned: Any,
     progress: Progress,
+    word_share: float = AUTO_WORD_SHARE,
 ) -> Choice:
     """Return the query's classifier and the content share that work best on held-out clusters.
 
     With a table of word vectors, `words`, classifiers that use it are tried, too. `learned` are the
-    rows from which soft labels are estimated.
+    rows from which soft labels are estimated. For words beside vectors, their share is chosen, too,
+    unless `word_share` is 0 or more.
 
     All documents are divided by :func:`hummingbit.training.model_selection.grouped_folds`: into
     five clusters of each class, then into ten; or into ten, then 25, if the median class has fewer
@@ -510,57 +589,77 @@ def choose(
     half the median class size if that is less.
 
     The classifier with the highest tie-averaged P@k is chosen, or the first if that is at most
-    0.001 worse. Of the shares of content that documents and features can fill, and that leave a
-    codeword for each class, the largest is chosen that costs at most 0.005 of P@k. If there are too
-    few labels to search documents of two classes without a fold, the choice is the first classifier
-    and the middle share.
+    0.001 worse; then the share of words with the highest. Of the shares of content that documents
+    and features can fill, and that leave a codeword for each class, the largest is chosen that
+    costs at most 0.005 of P@k. If there are too few labels to search documents of two classes
+    without a fold, the choice is the first classifier and the middle shares.
     """
     is_text = not isinstance(rows, np.ndarray)
     possible = [
         share
         for share in CONTENT_SHARES
-        if recipe.widths(share)[2] < min(rows.shape) and recipe.can_hold(tags.shape[1], share)
+        if recipe.widths(share)[2] < min(content.rows.shape)
+        and recipe.can_hold(tags.shape[1], share)
     ]
     shares = [recipe.content_share] if recipe.content_share else possible or CONTENT_SHARES[-1:]
     names: tuple[str, ...] = (recipe.query_classifier,)
     if recipe.query_classifier == CHOSEN:
         names = QUERY_CLASSIFIERS if is_text else QUERY_CLASSIFIERS[:1]
         names += WORD_VECTOR_CLASSIFIERS if words else ()
-    if len(names) * len(shares) == 1:
-        return Choice(names[0], shares[0])
-    middle = shares[len(shares) // 2]
+    word_shares: Sequence[float | None] = (None,)
+    if isinstance(rows, JointRows):
+        word_shares = WORD_SHARES if word_share < 0 else (word_share,)
+    if len(names) * len(shares) * len(word_shares) == 1:
+        return Choice(names[0], shares[0], word_share=word_shares[0])
+    middle, middle_words = shares[len(shares) // 2], word_shares[len(word_shares) // 2]
     begin_stage("choosing settings by trials on documents that are held out")
     trial = _Trial(rows, tags, soft_labels, recipe, content, words=words, learned=learned)
     if not trial.has_queries:
-        return Choice(names[0], middle)
+        return Choice(names[0], middle, word_share=middle_words)
     trials: list[dict[str, Any]] = []
+    n_trials = len(names) + len(shares) + len(word_shares) - 2
 
-    def score(name: str, share: float) -> float:
-        which = f"trial {len(trials) + 1} of {len(names) + len(shares) - 1}"
-        with part_of_stages(f"{which}, query classifier {name}, content share {share:g}"):
-            value = trial.score(name, share)
-        trials.append({"query_classifier": name, "content_share": share, trial.metric: value})
-        tried = f"query classifier {name}, content share {share:g}"
+    def score(name: str, share: float, of_words: float | None) -> float:
+        tried = _tried(name, share, of_words)
+        with part_of_stages(f"trial {len(trials) + 1} of {n_trials}, {tried}"):
+            value = trial.score(name, share, of_words)
+        settings = Choice(name, share, word_share=of_words).about()
+        del settings["trials"]
+        trials.append({**settings, trial.metric: value})
         progress(trial_result(tried, trial.metric, value))
         return value
 
-    # The classifier is chosen first, with the middle share; then the share.
-    by_name = {name: score(name, middle) for name in names}
+    # The classifier is chosen first, with the middle shares; then the share of words, and that of
+    # content.
+    by_name = {name: score(name, middle, middle_words) for name in names}
     best = max(by_name, key=lambda name: by_name[name])
     if by_name[best] <= by_name[names[0]] + _MIN_GAIN:
         best = names[0]
-    by_share = {share: by_name[best] if share == middle else score(best, share) for share in shares}
+    by_words = {
+        of_words: by_name[best] if of_words == middle_words else score(best, middle, of_words)
+        for of_words in word_shares
+    }
+    best_words = max(by_words, key=lambda of_words: by_words[of_words])
+    by_share = {
+        share: by_words[best_words] if share == middle else score(best, share, best_words)
+        for share in shares
+    }
     threshold = max(by_share.values()) - _MAX_LOSS
     share = next(share for share in shares if by_share[share] >= threshold)
-    progress(f"chosen: query classifier {best}, content share {share:g}")
-    return Choice(best, share, tuple(trials))
+    progress(f"chosen: {_tried(best, share, best_words)}")
+    return Choice(best, share, tuple(trials), best_words)
+
+
+def _tried(name: str, share: float, word_share: float | None) -> str:
+    words = "" if word_share is None else f", word share {word_share:g}"
+    return f"query classifier {name}, content share {share:g}{words}"
 
 
 @dataclass(frozen=True)
 class _Fold:
     """The classifiers that learned without a fold, the rows to search and the rows that query."""
 
-    maps: ClassMaps
+    maps: ClassMaps | JointMaps
     searched: Rows
     queries: Rows
 
@@ -587,6 +686,8 @@ class _Trial:
             rows, learned, self._content_rows = rows[drawn], learned[drawn], content.rows[drawn]
             tags, soft_labels = tags[drawn], soft_labels[drawn]
         self._rows = rows
+        # What content of queries is made of: they have no summaries.
+        self._query_rows = rows.vectors if isinstance(rows, JointRows) else rows
         self._content = content
         self._recipe = recipe
         labelled = np.flatnonzero(tags.any(axis=1))
@@ -602,21 +703,19 @@ class _Trial:
             searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
             if len(np.unique(self._classes[searched])) > 1 and len(queries):
                 targets = estimate_soft_labels(learned[kept], tags[kept], recipe.seed)
-                maps = ClassMaps(
-                    rows[kept],
-                    targets,
-                    recipe.seed,
-                    words,
-                    known=np.asarray(tags[kept].any(axis=1)),
-                    label_weight=recipe.label_weight,
-                )
+                maps = fit_maps(rows[kept], targets, tags[kept], recipe, words)
                 self._folds.append(_Fold(maps, searched, queries))
 
     def _divide(self, divisions: Sequence[int]) -> Iterator[tuple[Rows, Rows]]:
         """Yield the documents outside and inside each fold of each division."""
         everything, seed = np.arange(len(self._classes)), self._recipe.seed
+        rows = self._rows
+        if isinstance(rows, JointRows):
+            # Documents are alike by both, so that a cluster is near no other by either.
+            of_words = PrincipalDirections(rows.words, seed, _DIRECTIONS).coordinates()
+            rows = np.hstack([unit_rows(rows.vectors), unit_rows(of_words)])
         for clusters in divisions:
-            folds = grouped_folds(self._rows, everything, self._classes, seed, clusters)
+            folds = grouped_folds(rows, everything, self._classes, seed, clusters)
             yield from split_folds(folds)
 
     @property
@@ -624,17 +723,19 @@ class _Trial:
         """Whether any document can be a query: with few labels there may be nothing to search."""
         return bool(self._folds)
 
-    def score(self, name: str, share: float) -> float:
+    def score(self, name: str, share: float, word_share: float | None = None) -> float:
         """Return the tie-averaged P@k, the mean over the classes of all folds."""
         widths = self._recipe.widths(share)
         content = self._content.of(widths[2])
         values: list[float] = []
         for fold in self._folds:
             document_rows, query_rows = self._rows[fold.searched], self._rows[fold.queries]
-            code = class_code(fold.maps, document_rows, name, widths[:2], self._recipe)
+            maps = with_word_share(fold.maps, word_share)
+            code = class_code(maps, document_rows, name, widths[:2], self._recipe)
             content_logits = forward([content], self._content_rows[fold.searched])
             document_codes = _pack(code.logits(document_rows), content_logits)
-            query_codes = _pack(code.query_weights(query_rows), forward([content], query_rows))
+            content_of_queries = forward([content], self._query_rows[fold.queries])
+            query_codes = _pack(code.query_weights(query_rows), content_of_queries)
             evaluation = evaluate_codes(
                 query_codes,
                 self._labels(fold.queries),
@@ -709,7 +810,7 @@ def train_class_codes(
         parts,
         settings=asdict(recipe),
         about={
-            "chosen": asdict(fitted.choice),
+            "chosen": fitted.choice.about(),
             **({WORD_VECTORS: word_vectors.about()} if word_vectors else {}),
             **({} if teacher is None else _about_teacher(teacher, encoder, data, parts)),
         },
@@ -734,15 +835,24 @@ def fit_class_codes(
     *,
     word_vectors: WordVectors | None = None,
     teacher: Teacher | None = None,
+    vectors: Floats | None = None,
+    word_share: float = AUTO_WORD_SHARE,
     progress: Progress = lambda _: None,
 ) -> FittedClassCodes:
     """Learn class codes of the training documents of `parts`; see :func:`train_class_codes`.
+
+    With `vectors`, float32 ``(N, D)``, of the N texts of `data`, the class code reads the words of
+    a text beside its vector, and content is a function of the vector. The encoder takes vectors
+    then; a language model is to take their place. The share of words is `word_share`, or chosen on
+    held-out documents if that is below 0. If it is 0, the encoder reads no words.
 
     Raises:
         TrainingDataError, WordVectorsError, TeacherError: as training.
     """
     check_labels(data, parts, recipe.validation_share)
     documents = _read(data, parts, recipe, word_vectors, teacher)
+    if vectors is not None:
+        documents = documents.beside(vectors[parts.training])
     rows, tags, words = documents.rows, documents.tags, documents.words
     content = ContentLayers(
         documents.features, documents.inputs, rows, recipe, words=words, taught=documents.taught
@@ -753,20 +863,29 @@ def fit_class_codes(
         learned = rows_of_soft_labels(learned, documents.taught, tags, recipe.seed)
     soft_labels = estimate_soft_labels(learned, tags, recipe.seed)
     choice = choose(
-        rows, tags, soft_labels, recipe, content, words=words, learned=learned, progress=progress
+        rows,
+        tags,
+        soft_labels,
+        recipe,
+        content,
+        words=words,
+        learned=learned,
+        progress=progress,
+        word_share=word_share,
     )
     begin_stage("fitting the class codes")
-    known = np.asarray(tags.any(axis=1))
-    maps = ClassMaps(
-        rows, soft_labels, recipe.seed, words, known=known, label_weight=recipe.label_weight
-    )
+    maps = with_word_share(fit_maps(rows, soft_labels, tags, recipe, words), choice.word_share)
+    features, beside = documents.features, documents.beside_vectors
+    if isinstance(maps, JointMaps) and not choice.word_share:
+        maps, rows, beside = maps.vectors, rows.vectors, None
     *widths, n_content = recipe.widths(choice.content_share)
     encoder = Encoder(
-        documents.features,
+        features,
         [content.of(n_content)],
         np.zeros(recipe.n_bits, dtype=np.float32),
         {},
         class_code=class_code(maps, rows, choice.query_classifier, widths, recipe),
+        words=beside,
     )
     return FittedClassCodes(encoder, choice, soft_labels)
 
@@ -797,7 +916,10 @@ def _check(
 
 @dataclass(frozen=True, eq=False)
 class _Documents:
-    """The training documents: `inputs`, their `features` as `rows`, and their visible labels."""
+    """The training documents: `inputs`, their `features` as `rows`, and their visible labels.
+
+    The rows have words beside vectors if there are the features of those, `beside_vectors`.
+    """
 
     inputs: Inputs
     features: Features
@@ -805,6 +927,18 @@ class _Documents:
     tags: Tags
     words: WordTable | None
     taught: Floats | None
+    beside_vectors: TextFeatures | None = None
+
+    def beside(self, vectors: Floats) -> _Documents:
+        """Return the documents, which are texts, with the words beside `vectors`."""
+        assert isinstance(self.features, TextFeatures)  # noqa: S101 - of texts
+        return replace(
+            self,
+            inputs=vectors,
+            features=VectorFeatures(vectors.shape[1]),
+            rows=JointRows(vectors, self.rows),
+            beside_vectors=self.features,
+        )
 
 
 def _read(

@@ -37,6 +37,7 @@ from hummingbit.encoder.artifact import (
     read_labelled_ids,
     write_artifact,
 )
+from hummingbit.encoder.class_code import JointRows
 from hummingbit.encoder.classifier import CLASSIFIER, classifier_bytes
 from hummingbit.encoder.encoder import Encoder, LanguageModel, Layer, hash_contents
 from hummingbit.encoder.recipes import JudgementRecipe
@@ -248,7 +249,8 @@ def _read_documents(encoder: Encoder, inputs: Any, vectors: Floats | None) -> Re
                 summarized = features.add_summaries(rows, some)
             class_values: Floats = np.empty((len(some), 0), dtype=np.float32)
             if encoder.class_code is not None:
-                class_values = _signs(encoder.class_code.logits(rows))
+                of_classes = encoder.class_rows(some, vectors=rows) if encoder.words else rows
+                class_values = _signs(encoder.class_code.logits(of_classes))
             parts.append(Read(_hidden(encoder, summarized), class_values))
             count(len(some))
     return _joined(parts)
@@ -265,7 +267,10 @@ def _read_queries(encoder: Encoder, inputs: Any) -> Read:
             rows = features.transform(some)
         class_values: Floats = np.empty((len(some), 0), dtype=np.float32)
         if encoder.class_code is not None:
-            class_values = encoder.class_code.query_weights(rows)
+            of_classes = rows
+            if encoder.words is not None:
+                of_classes = JointRows(rows, encoder.words.transform_queries(some)[0])
+            class_values = encoder.class_code.query_weights(of_classes)
         parts.append(Read(_hidden(encoder, rows), class_values))
     return _joined(parts)
 

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Self, cast
 
 import numpy as np
 
+from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.encoder import Encoder, LanguageModel, Layer
@@ -43,7 +44,6 @@ from hummingbit.encoder.recipes import (
 from hummingbit.encoder.reconstruction import Reconstruction, descend, factors_of, signs
 from hummingbit.encoder.text_features import Floats, split_sentences, summary_of
 from hummingbit.encoder.text_model import ModelError, TextModel
-from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.evaluation.fusion import OF_RECONSTRUCTIONS
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.errors import counted
@@ -53,6 +53,9 @@ from hummingbit.training.linear_codes import MadeQueries, itq_rotation
 from hummingbit.training.model_folders import ModelFolder, in_8_bits, read_model
 from hummingbit.training.pipeline import Split, Trained, check_labels, split, write_encoder
 from hummingbit.training.teachers import Teacher, check_vectors_place, save_vectors
+from hummingbit.training.text_features import have_more_terms
+
+Progress = Callable[[str], None]
 
 WIDTHS = (64, 128, 256)
 """The codes of these many bits are prefixes of one another, and of all longer codes."""
@@ -69,12 +72,14 @@ def train_model(
     *,
     vectors_file: Path | None = None,
     overwrite: bool = False,
+    progress: Progress = lambda _: None,
 ) -> Trained:
     """Learn codes of the texts of `data` from the language model of the `recipe`, and write them.
 
     The vectors of the documents are kept in a file beside `out` while they are computed, so a run
     that was interrupted goes on where it stopped. They are also written to `vectors_file`, an
-    ``.npz`` with `ids` and `vectors`, if it is given.
+    ``.npz`` with `ids` and `vectors`, if it is given. `progress` is called with a line for each
+    trial of class codes.
 
     Raises:
         RecipeError: if the recipe names no model.
@@ -109,7 +114,7 @@ def train_model(
     if isinstance(model, EndpointModel):
         model = probe_of(model, texts, vectors)
     begin_stage(f"fitting {recipe.n_bits} bits")
-    encoder = _fit_encoder(model, replace(data, inputs=vectors), texts, parts, recipe)
+    encoder, choice = _fit_encoder(model, data, vectors, parts, recipe=recipe, progress=progress)
     encoder, about_precision, precision_note = _with_precision(encoder, texts, vectors, recipe)
     weight = recipe.hybrid_weight or (OF_RECONSTRUCTIONS if encoder.reconstruction else None)
     trained = write_encoder(
@@ -122,11 +127,16 @@ def train_model(
         about={
             "model": _about(folder) | about_precision,
             "longer_texts": n_cut,
+            **({"chosen": choice} if choice else {}),
         },
         overwrite=overwrite,
     )
     saved.unlink(missing_ok=True)
-    trained = replace(trained, notes=(precision_note,) if precision_note else ())
+    notes = [precision_note] if precision_note else []
+    if "word_share" in choice:
+        share = choice["word_share"]
+        notes.append(f"share of words beside the model's vectors, in telling classes: {share:g}")
+    trained = replace(trained, notes=tuple(notes))
     if not n_cut:
         return trained
     cut = f"{n_cut:,} of the {counted(len(texts), 'text')} ({n_cut / len(texts):.0%}) are longer"
@@ -139,6 +149,8 @@ def _class_recipe(recipe: ModelRecipe) -> ClassCodeRecipe:
     return ClassCodeRecipe(
         n_bits=recipe.n_bits,
         seed=recipe.seed,
+        analyzer=recipe.analyzer,
+        max_terms=recipe.max_terms,
         label_fraction=recipe.label_fraction,
         validation_share=recipe.validation_share,
     )
@@ -153,20 +165,50 @@ def _check_classes(data: TrainingData, parts: Split, recipe: ModelRecipe) -> Non
 
 def _fit_encoder(
     model: LanguageModel,
-    vectors: TrainingData,
-    texts: Sequence[str],
+    data: TrainingData,
+    vectors: Floats,
     parts: Split,
+    *,
     recipe: ModelRecipe,
-) -> Encoder:
-    """Return the encoder of `model` with the head of the `recipe`, learned from the `vectors`."""
-    if recipe.head == CLASS_CODES:
-        # It imports scikit-learn, which other heads do not need.
-        from hummingbit.training.class_codes import fit_class_codes  # noqa: PLC0415
+    progress: Progress,
+) -> tuple[Encoder, dict[str, Any]]:
+    """Return the encoder of `model` with the head of the `recipe`, learned from the `vectors`.
 
-        return replace(
-            fit_class_codes(vectors, parts, _class_recipe(recipe)).encoder, features=model
+    Also return what trials chose, for the metadata.
+    """
+    if recipe.head == CLASS_CODES:
+        return _fit_classes(model, data, vectors, parts, recipe=recipe, progress=progress)
+    return _fit_content(model, data, vectors[parts.training], parts, recipe), {}
+
+
+def _fit_classes(
+    model: LanguageModel,
+    data: TrainingData,
+    vectors: Floats,
+    parts: Split,
+    *,
+    recipe: ModelRecipe,
+    progress: Progress,
+) -> tuple[Encoder, dict[str, Any]]:
+    # It imports scikit-learn, which other heads do not need.
+    from hummingbit.training.class_codes import fit_class_codes  # noqa: PLC0415
+
+    texts, classes = data.take(parts.training), _class_recipe(recipe)
+    analyzer = Analyzer.from_name(recipe.analyzer)
+    if recipe.word_share and have_more_terms(map(str, texts), 0, analyzer):
+        share = recipe.word_share
+        fitted = fit_class_codes(
+            data, parts, classes, vectors=vectors, word_share=share, progress=progress
         )
-    known: Floats = np.asarray(vectors.take(parts.training))
+    else:
+        of_vectors = replace(data, inputs=vectors)
+        fitted = fit_class_codes(of_vectors, parts, classes, progress=progress)
+    return replace(fitted.encoder, features=model), fitted.choice.about()
+
+
+def _fit_content(
+    model: LanguageModel, data: TrainingData, known: Floats, parts: Split, recipe: ModelRecipe
+) -> Encoder:
     if recipe.head == RECONSTRUCTION:
         blocks = fit_reconstruction(known, recipe.n_bits, recipe.seed)
         zeros: Floats = np.zeros(recipe.n_bits, dtype=np.float32)
@@ -174,7 +216,7 @@ def _fit_encoder(
         return Encoder(model, [layer], zeros, {}, reconstruction=blocks)
     queries = None
     if recipe.head == "sne":
-        queries = make_queries(model, [texts[row] for row in parts.training], recipe.seed)
+        queries = make_queries(model, [*map(str, data.take(parts.training))], recipe.seed)
     layer, thresholds = fit_head(known, recipe.n_bits, recipe.seed, recipe.head, queries)
     return Encoder(model, [layer], thresholds, {})
 
@@ -419,9 +461,8 @@ def compare_precisions(
         model = cast("TextModel", part.features)
         some = [texts[row] for row in rows]
         known = vectors[rows] if part is encoder else _read(model.transform, some)
-        head = replace(part, features=VectorFeatures(known.shape[1]))
-        signs = unpack_codes(head.encode(known)).astype(np.float32) * 2 - 1
-        weights = head.query_weights(_read_queries(model, queries))
+        signs = unpack_codes(part.encode_features(known, some)).astype(np.float32) * 2 - 1
+        weights = part.query_weights_of_vectors(_read_queries(model, queries), queries)
         scores = weights @ signs.T
         own = scores[np.arange(len(queries)), asked]
         # Documents of equal score come before and after in turns.

@@ -23,6 +23,7 @@ from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder, Features, learned_bytes
 from hummingbit.encoder.recipes import STATIC, LabelledRecipe
 from hummingbit.encoder.text_features import Floats
+from hummingbit.encoder.text_model import ReadTexts
 from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.evaluation.baselines import (
     BM25,
@@ -193,7 +194,12 @@ def write_encoder(
     need not read the documents again.
     """
     measured, known = encoder, data
-    if vectors is not None:
+    of_vectors = None
+    if vectors is not None and encoder.words is not None:
+        texts = [str(text) for text in data.inputs]
+        measured = replace(encoder, features=ReadTexts(texts, vectors))
+        of_vectors = replace(data, inputs=vectors)
+    elif vectors is not None:
         measured = replace(encoder, features=VectorFeatures(vectors.shape[1]))
         known = replace(data, inputs=vectors)
     begin_stage("measuring the codes and the classifier baseline")
@@ -212,6 +218,7 @@ def write_encoder(
         database=known.known(parts.training),
         queries=known.labelled(parts.validation),
         texts=_texts(data, parts),
+        vectors=None if of_vectors is None else _known_and_held_out(of_vectors, parts),
     )
     metadata = {
         "method": settings["method"],
@@ -226,7 +233,7 @@ def write_encoder(
         **(about or {}),
     }
     if encoder.kind == "text" and encoder.hybrid_weight is None:
-        codes = None if vectors is None else measured.encode(vectors)
+        codes = None if vectors is None else measured.encode(known.inputs)
         encoder, trials = _with_fitted_weight(encoder, data, parts, settings, codes)
         metadata["hybrid_weight_trials"] = trials
     labelled_ids = tuple(data.ids[row] for row in parts.labelled)
@@ -293,8 +300,12 @@ def _texts(data: TrainingData, parts: Split) -> tuple[list[str], list[str]] | No
     """
     if not data.is_text:
         return None
-    documents, held_out = data.known(parts.training), data.labelled(parts.validation)
+    documents, held_out = _known_and_held_out(data, parts)
     return list(map(str, documents.inputs)), list(map(str, held_out.inputs))
+
+
+def _known_and_held_out(data: TrainingData, parts: Split) -> tuple[Labelled, Labelled]:
+    return data.known(parts.training), data.labelled(parts.validation)
 
 
 def validate(
@@ -304,13 +315,15 @@ def validate(
     database: Labelled,
     queries: Labelled,
     texts: tuple[list[str], list[str]] | None = None,
+    vectors: tuple[Labelled, Labelled] | None = None,
 ) -> dict[str, Any]:
     """Evaluate the encoder and what its codes should beat; return the figures as JSON values.
 
     Relevance is by the true labels, whether training used them or not. Without labelled queries
     there are no figures. Without labels of two classes, or with more classes than a code can have
     bits, there is no classifier baseline. With `texts`, those of the database and of the queries,
-    there is BM25, and for vectors of one length their cosine; both are measured with at most 1,000
+    there is BM25, and for vectors of one length, or with the `vectors` of texts, their cosine; both
+    are measured with at most 1,000
     queries, drawn at random, and up to 100,000 documents. ``comparison`` has the sentences of
     :func:`hummingbit.evaluation.significance.compare_with_baselines`.
     """
@@ -332,7 +345,10 @@ def validate(
         if texts is not None:
             words = Labelled([texts[1][new[row]] for row in chosen], asked.labels)
             others[BM25] = bm25(Labelled(texts[0], database.labels), words, _METRICS)
-        if isinstance(database.inputs, np.ndarray) and database.inputs.ndim == 2:
+        if vectors is not None:
+            asked_vectors = vectors[1].take(new).take(chosen.tolist())
+            others[VECTORS] = vector_cosine(vectors[0], asked_vectors, _METRICS)
+        elif isinstance(database.inputs, np.ndarray) and database.inputs.ndim == 2:
             others[VECTORS] = vector_cosine(database, asked, _METRICS)
     rivals = {} if soft is None else {SOFT_CLASS_SCORES: soft.take(chosen)}
     sentences = compare_with_baselines("codes", evaluation.take(chosen), rivals | others)

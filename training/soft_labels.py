@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
+from hummingbit.encoder.class_code import JointRows
 from hummingbit.encoder.classifier import Classifier
 from hummingbit.encoder.encoder import Features, Inputs
 from hummingbit.encoder.text_features import Floats, TextFeatures
@@ -506,20 +507,48 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     of them. Classifiers that are fitted to the labelled documents predict the classes of the
     others: of texts by :func:`predict_texts`. For vectors it is logistic regression, which learns
     the first of several labels; its probabilities are spread to the nearest neighbours. Twice,
-    linear discriminant analysis then learns from these soft labels, and its own are spread.
+    linear discriminant analysis then learns from these soft labels, and its own are spread. For
+    vectors beside words it is :func:`pool` of both predictions, which err on different documents.
     """
     labelled = np.flatnonzero(tags_NC.any(axis=1))
     known_NC = tags_NC.astype(np.float32)
     known_NC /= np.maximum(known_NC.sum(axis=1, keepdims=True), 1)
     if len(labelled) == len(tags_NC):
         return known_NC
-    predict = _predict_vectors if isinstance(rows, np.ndarray) else predict_texts
+    predict = _predictor_of(rows)
     # Classes without a labelled document are never predicted.
     seen = np.flatnonzero(tags_NC[labelled].any(axis=0))
     soft_NC = np.zeros_like(known_NC)
     soft_NC[:, seen] = predict(rows, labelled, known_NC[labelled][:, seen], seed)
     soft_NC[labelled] = known_NC[labelled]
     return soft_NC
+
+
+def _predictor_of(rows: Any) -> Callable[[Any, Rows, Floats, int], Scores]:
+    if isinstance(rows, JointRows):
+        return _predict_both
+    return _predict_vectors if isinstance(rows, np.ndarray) else predict_texts
+
+
+def _predict_both(rows: JointRows, labelled: Rows, classes: Floats, seed: int) -> Scores:
+    return pool(
+        _predict_vectors(rows.vectors, labelled, classes, seed),
+        predict_texts(rows.words, labelled, classes, seed),
+    )
+
+
+# What a distribution says of a class is certain to a ten-thousandth at best.
+_LEAST_PROBABILITY = 1e-4
+
+
+def pool(first_NC: Scores, second_NC: Scores) -> Scores:
+    """Return the logarithmic opinion pool of two distributions a row, ``√(p q) / Σ √(p q)``.
+
+    Source: Genest and Zidek, "Combining Probability Distributions" (1986).
+    """
+    product_NC = (first_NC + _LEAST_PROBABILITY) * (second_NC + _LEAST_PROBABILITY)
+    root_NC = np.sqrt(product_NC)
+    return np.asarray(root_NC / root_NC.sum(axis=1, keepdims=True))
 
 
 def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, _seed: int) -> Scores:

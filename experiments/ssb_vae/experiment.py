@@ -19,7 +19,7 @@ from statistics import mean
 
 import numpy as np
 
-from experiments.cells import Cell, documents_name, run_cell, run_tfidf
+from experiments.cells import Cell, ReadFiles, documents_name, run_cell, run_tfidf
 from experiments.parts import add_bits, add_run_options
 from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
@@ -34,10 +34,13 @@ from experiments.ssb_vae.tuning import GRID, tune
 from hummingbit.commands.options import OptionError
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.recipes import (
+    CLASS_CODES,
     METHODS,
+    MODEL,
     ClassCodeRecipe,
     LabelledRecipe,
     LinearRecipe,
+    ModelRecipe,
     Recipe,
 )
 from hummingbit.training.linear_codes import LINEAR_METHODS
@@ -54,7 +57,7 @@ OTHER_FEATURES = ("tmc", "cifar10")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    methods = [*METHODS, "class-codes", *LINEAR_METHODS]
+    methods = [*METHODS, "class-codes", MODEL, *LINEAR_METHODS]
     parser.add_argument(
         "--dataset",
         default="snippets",
@@ -66,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=["ssb-vae"],
         choices=methods,
-        help="the methods (default: ssb-vae)",
+        help="the methods (default: ssb-vae); model: class codes of --model's vectors and of words",
     )
     add_bits(parser, [32])
     parser.add_argument(
@@ -151,8 +154,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train and measure every cell and print the tables; or run --tune, --ablate or --measures."""
+    if MODEL in args.methods and args.model is None:
+        raise OptionError(f"--methods {MODEL} needs the folder of a language model (--model)")
+    args.read = None
     if args.model is not None:
-        args.vectors = _vectors_of_model(args)
+        args.read = _vectors_of_model(args)
+        args.vectors = args.read.by_id
     if args.tune:
         return tune(args)
     if args.ablate is not None:
@@ -173,32 +180,34 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _vectors_of_model(args: argparse.Namespace) -> Path:
-    """Write the model's vectors of documents and queries by id, once, and return the file."""
+def _vectors_of_model(args: argparse.Namespace) -> ReadFiles:
+    """Write the model's vectors of documents and queries, once, and return the files."""
     folder = read_model(args.model)
     file: Path = args.work_dir / f"{args.dataset}-{folder.sha256[:12]}.npz"
+    both = read_split(args.dataset, args.data_root)
+    saved = [file.with_name(f"{file.stem}-{data.sha256[:12]}.vectors") for data in both]
+    read = ReadFiles(file, saved[0])
     if file.exists():
-        return file
-    ids: list[str] = []
+        return read
     vectors = []
-    for data in read_split(args.dataset, args.data_root):
+    for data, of_data in zip(both, saved, strict=True):
         if not data.is_text:
             raise OptionError(f"--model reads texts, and the documents of {args.dataset} are none")
         texts = [str(text) for text in data.inputs]
-        unfinished = file.with_name(f"{file.stem}-{data.sha256[:12]}.vectors")
-        ids += data.ids
-        vectors.append(read_documents(folder, texts, data.sha256, unfinished)[0])
+        vectors.append(read_documents(folder, texts, data.sha256, of_data)[0])
+    ids = [id_ for data in both for id_ in data.ids]
     np.savez(file, ids=np.array(ids), vectors=np.vstack(vectors))
-    return file
+    return read
 
 
 def _cells(args: argparse.Namespace) -> Iterator[Cell]:
-    documents = documents_name(args.dataset, args.vectors)
     for n_bits in args.bits:
         for supervision in args.supervision:
             for seed in range(args.seeds):
                 for method in args.methods:
                     recipe = _recipe(args, method, n_bits, supervision, seed)
+                    vectors = None if method == MODEL else args.vectors
+                    documents = documents_name(args.dataset, vectors)
                     variant = f"{method}-paper" if args.paper else method
                     if method == "class-codes" and args.analyzer != VISIBLE.name:
                         variant = f"{method}-{args.analyzer}"
@@ -211,8 +220,9 @@ def _cells(args: argparse.Namespace) -> Iterator[Cell]:
                         recipe,
                         folder,
                         args.data_root,
-                        args.vectors,
+                        vectors,
                         args.word_vectors if method == "class-codes" else None,
+                        args.read if method == MODEL else None,
                     )
 
 
@@ -229,6 +239,14 @@ def _recipe(
     }
     if method in LINEAR_METHODS:
         return LinearRecipe(method, **common)  # type: ignore[arg-type]
+    if method == MODEL:
+        # The vectors that were read have float32.
+        return ModelRecipe(
+            **{**common, "analyzer": args.analyzer},  # type: ignore[arg-type]
+            model=str(args.model),
+            head=CLASS_CODES,
+            precision="float32",
+        )
     documents = documents_name(args.dataset, args.vectors)
     preset = {} if args.paper else read_preset(args.presets, documents, method)
     if method == "class-codes":

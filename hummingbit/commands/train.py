@@ -303,7 +303,12 @@ def run_model(args: argparse.Namespace) -> int:
     data = _documents(args)
     with _resumable():
         trained = train_model(
-            data, recipe, args.out, vectors_file=args.vectors, overwrite=args.overwrite
+            data,
+            recipe,
+            args.out,
+            vectors_file=args.vectors,
+            overwrite=args.overwrite,
+            progress=print_trial,
         )
     print_trained(args.out, trained)
     return 0

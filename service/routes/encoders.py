@@ -77,14 +77,14 @@ def list_encoders(folder: Folder) -> Response:
 )
 def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
     """Describe what an encoder was trained on, how, and the figures that training measured."""
-    features = encoder.features
+    terms = encoder.features if isinstance(encoder.features, TextFeatures) else encoder.words
     layers = encoder.layers
     inputs = [len(layers[0].weight)] if layers else []  # the signs of vectors have no network
     return render(
         EncoderDetail(
             **_summary(name, encoder).model_dump(),
             code_size=encoder.code_size,
-            terms=len(features.vocabulary) if isinstance(features, TextFeatures) else None,
+            terms=None if terms is None else len(terms.vocabulary),
             layers=[*inputs, *(len(layer.bias) for layer in layers)],
             metadata=dict(encoder.metadata),
             figures=folder.encoders.figures(name),

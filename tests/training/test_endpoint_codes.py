@@ -67,7 +67,7 @@ def test_codes_of_an_endpoint_are_trained_and_served(
     # The head is a layer and thresholds over vectors of length 1.
     vectors = server.vectors(TEXTS[:40])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    assert np.array_equal(encoder.encode(TEXTS[:40]), encoder.encode_features(vectors))
+    assert np.array_equal(encoder.encode(TEXTS[:40]), encoder.encode_features(vectors, TEXTS[:40]))
     data = tmp_path / "data"
     install_artifact(tmp_path / "encoder", data / "encoders" / "table")
     with Collection.create(data, "c", encoder="table") as collection:

@@ -139,7 +139,9 @@ def test_bits_are_chosen_for_each_text_alone(folder: Path, tmp_path: Path) -> No
     texts = [*map(str, data.inputs)]
     codes = encoder.encode(texts)
     assert isinstance(encoder.features, TextModel)
-    np.testing.assert_array_equal(encoder.encode_features(encoder.features.transform(texts)), codes)
+    np.testing.assert_array_equal(
+        encoder.encode_features(encoder.features.transform(texts), texts), codes
+    )
     np.testing.assert_array_equal(encoder.encode(texts[7:8]), codes[7:8])
     weights = encoder.query_weights(texts)
     np.testing.assert_array_equal(encoder.query_weights(texts[7:8]), weights[7:8])
@@ -159,11 +161,79 @@ def test_a_head_of_class_codes_learns_from_labels(folder: Path, tmp_path: Path) 
     codes, weights = encoder.encode(texts), encoder.query_weights(texts)
     assert isinstance(encoder.features, TextModel)
     # Vectors give the same codes as their texts, and a text the same alone as beside others.
-    np.testing.assert_array_equal(encoder.encode_features(encoder.features.transform(texts)), codes)
+    np.testing.assert_array_equal(
+        encoder.encode_features(encoder.features.transform(texts), texts), codes
+    )
     np.testing.assert_array_equal(encoder.encode(texts[7:8]), codes[7:8])
     np.testing.assert_array_equal(encoder.query_weights(texts[7:8]), weights[7:8])
     again = train_model(data, recipe, tmp_path / "again")
     assert again.encoder.fingerprint == encoder.fingerprint
+
+
+def told_by_their_ends(count: int = 240) -> TrainingData:
+    """Texts whose class only words say that the model does not read: it reads 24 tokens."""
+    rng = np.random.default_rng(1)
+    texts, labels = [], []
+    for _ in range(count):
+        half = int(rng.integers(2))
+        ending = rng.choice(WORDS[10 * half + 5 : 10 * half + 10], 8).tolist()
+        texts.append(" ".join([*rng.choice(WORDS[:5] + WORDS[10:15], 24).tolist(), *ending]))
+        labels.append((("food", "algebra")[half],))
+    return TrainingData(tuple(f"d{row}" for row in range(count)), texts, *tags_of(labels))
+
+
+def test_words_tell_classes_that_the_model_does_not(folder: Path, tmp_path: Path) -> None:
+    data = told_by_their_ends()
+    recipe = ModelRecipe(
+        model=str(folder), n_bits=16, head="class-codes", label_fraction=0.5, validation_share=0.2
+    )
+    lines: list[str] = []
+    trained = train_model(data, recipe, tmp_path / "out", progress=lines.append)
+    encoder = load_encoder(tmp_path / "out")
+    assert encoder.words is not None
+    chosen = encoder.metadata["chosen"]["word_share"]
+    assert chosen > 0
+    assert f"word share {chosen:g}" in lines[-1]
+    assert f"in telling classes: {chosen:g}" in trained.notes[-1]
+    vectors = train_model(data, replace(recipe, word_share=0), tmp_path / "vectors").encoder
+    assert vectors.words is None
+    assert vectors.metadata["recipe"]["word_share"] == 0
+    found, by_vectors = (
+        one.metadata["validation"]["expected"]["mAP@100"] for one in (encoder, vectors)
+    )
+    assert found > 0.9
+    assert by_vectors < 0.7
+    # Training measured the codes that texts have, by vectors that it had read.
+    held_out = encoder.metadata["validation"]
+    assert {"bm25", "vectors", "soft_class_scores", "classifier_baseline"} <= held_out.keys()
+    texts = [*map(str, data.inputs)]
+    assert isinstance(encoder.features, TextModel)
+    read = encoder.features.transform(texts)
+    np.testing.assert_array_equal(encoder.encode_features(read, texts), encoder.encode(texts))
+    again = train_model(data, recipe, tmp_path / "again")
+    assert again.encoder.fingerprint == encoder.fingerprint
+
+
+def test_a_share_of_words_that_is_given_is_not_searched_for(folder: Path, tmp_path: Path) -> None:
+    data = told_by_their_ends(120)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, head="class-codes", word_share=0.35)
+    encoder = train_model(data, recipe, tmp_path / "out").encoder
+    assert encoder.metadata["chosen"]["word_share"] == 0.35
+    tried = {trial["word_share"] for trial in encoder.metadata["chosen"]["trials"]}
+    assert tried == {0.35}
+    for value in (1.5, -2):
+        with pytest.raises(RecipeError, match="word_share"):
+            replace(recipe, word_share=value)
+
+
+def test_texts_without_a_repeated_word_have_vectors_alone(folder: Path, tmp_path: Path) -> None:
+    data = corpus(80, labelled=True)
+    texts = [f"{text[0]}{row}{text[-2]}" for row, text in enumerate(map(str, data.inputs))]
+    data = TrainingData(data.ids, texts, data.classes, data.tags)
+    recipe = ModelRecipe(model=str(folder), n_bits=16, head="class-codes")
+    encoder = train_model(data, recipe, tmp_path / "out").encoder
+    assert encoder.words is None
+    assert "word_share" not in encoder.metadata["chosen"]
 
 
 @pytest.mark.parametrize(

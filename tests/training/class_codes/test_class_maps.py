@@ -9,10 +9,11 @@ from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import ComplementNB
 from sklearn.svm import LinearSVC
 
+from hummingbit.encoder.class_code import JointRows
 from hummingbit.encoder.classifier import Classifier
 from hummingbit.encoder.recipes import QUERY_CLASSIFIERS
 from hummingbit.training import class_codes
-from hummingbit.training.class_codes import ClassMaps
+from hummingbit.training.class_codes import ClassMaps, JointMaps
 from hummingbit.training.soft_labels import fit_vectors
 from hummingbit.training.word_vectors import WordTable
 
@@ -164,3 +165,19 @@ def test_a_classifier_by_word_vectors_needs_them() -> None:
     maps = ClassMaps(rows, np.eye(3, dtype=np.float32)[belongs], 0)
     with pytest.raises(ValueError, match="there are no word vectors"):
         maps.of("words")
+
+
+@pytest.mark.parametrize("word_share", [0.0, 0.35, 1.0])
+def test_words_beside_vectors_have_their_share(word_share: float) -> None:
+    words, belongs = drawn_rows(3)
+    vectors = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
+    vectors[:, :3] += np.eye(3)[belongs]
+    targets = np.eye(3, dtype=np.float32)[belongs]
+    both = ClassMaps(vectors, targets, 0), ClassMaps(words, targets, 0)
+    rows = JointRows(vectors, words)
+    found = JointMaps(*both, rows, word_share).of("bayes").scores(rows)
+    of_vectors, of_words = both[0].of("bayes").scores(vectors), both[1].of("bayes").scores(words)
+    for scores in (of_vectors, of_words):
+        assert scores.std(axis=1).mean() == pytest.approx(2, rel=1e-3)
+    total = (1 - word_share) * of_vectors + word_share * of_words
+    np.testing.assert_allclose(found, 2 * total / total.std(axis=1).mean(), atol=1e-3)
