@@ -359,23 +359,34 @@ class Encoder:
                 rows, batch_terms = self.features.transform_queries(batch, find_words)  # type: ignore[arg-type]
                 weights.append(self.query_weights_of_rows(rows))
             else:
-                rows, batch_terms = self.features.transform_queries(batch)  # type: ignore[arg-type]
-                weights.append(self.query_weights_of_vectors(rows, batch, find_words))  # type: ignore[arg-type]
+                vectors, batch_terms = self.features.transform_queries(batch)  # type: ignore[arg-type]
+                read = self._read_words(batch, find_words)  # type: ignore[arg-type]
+                weights.append(self._query_weights_beside(vectors, read))
+                batch_terms = _with_corrections(batch_terms, read)
             terms += batch_terms
         return WeightedQueries(self._concatenate(weights), terms)
 
-    def query_weights_of_vectors(
-        self, vectors: Floats, texts: Sequence[str], find_words: FindWords | None = None
-    ) -> Floats:
+    def query_weights_of_vectors(self, vectors: Floats, texts: Sequence[str]) -> Floats:
         """Return the query weights of `texts` that a language model has read.
 
-        `vectors`, float32 ``(N, D)``, are those of the texts as queries. Words that a class code
-        reads are corrected as :meth:`read_queries` says.
+        `vectors`, float32 ``(N, D)``, are those of the texts as queries.
         """
+        return self._query_weights_beside(vectors, self._read_words(texts, None))
+
+    def _read_words(
+        self, texts: Sequence[str], find_words: FindWords | None
+    ) -> list[tuple[TextRow, QueryTerms]] | None:
+        """Return the words of queries that are read beside a language model, if they are."""
         if self.words is None:
+            return None
+        return [self.words.read_query(text, find_words) for text in texts]
+
+    def _query_weights_beside(
+        self, vectors: Floats, read: list[tuple[TextRow, QueryTerms]] | None
+    ) -> Floats:
+        if read is None:
             return self.query_weights_of_rows(vectors)
-        rows = [self.words.read_query(text, find_words)[0] for text in texts]
-        return self._query_weights_of_joint_rows(vectors, rows)
+        return self._query_weights_of_joint_rows(vectors, [row for row, _ in read])
 
     def _query_weights_of_joint_rows(self, vectors: Floats, words: Sequence[TextRow]) -> Floats:
         code = self._joint_code
@@ -511,6 +522,18 @@ class Encoder:
 
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own
+
+
+def _with_corrections(
+    of_model: list[QueryTerms], read: list[tuple[TextRow, QueryTerms]] | None
+) -> list[QueryTerms]:
+    """Return the terms that a language model recognized, with the words that were corrected."""
+    if read is None:
+        return of_model
+    return [
+        terms._replace(corrected=of_words.corrected)
+        for terms, (_, of_words) in zip(of_model, read, strict=True)
+    ]
 
 
 def sign_encoder(dimension: int) -> Encoder:

@@ -396,15 +396,13 @@ fewer documents of the same label are found."""
 
 
 @dataclass(frozen=True)
-class ClassCodeRecipe(LabelledRecipe):
-    """The settings of class codes.
+class ClassHeadRecipe(LabelledRecipe):
+    """The settings of codes of class, certainty and content that texts and vectors have alike.
 
     A query classifier of "chosen" and a content share of 0 are replaced by a choice on held-out
     clusters.
     """
 
-    method: str = setting(CLASS_CODES, "what is trained", CLASS_CODES)
-    seed: int = setting(0, "random seed", within=f"[0, {2**32 - 1}]")
     max_terms: int = setting(100_000, "terms in the vocabulary", within="[1, 10_000_000]")
     max_words: int = setting(
         1,
@@ -425,12 +423,6 @@ class ClassCodeRecipe(LabelledRecipe):
         "share of the bits for content, which tell documents of a class apart; 0: chosen by trials",
         within="[0, 0.75]",
     )
-    content: str = setting(
-        ITQ,
-        "how the bits of content are learned: latent semantics rounded to bits (itq), or finding a"
-        " text by a few of its words (ict)",
-        *(ITQ, ICT),
-    )
     certainty_share: float = setting(
         0.125, "share of the bits for the certainty of a document's class", within="[0, 0.25]"
     )
@@ -440,6 +432,20 @@ class ClassCodeRecipe(LabelledRecipe):
         " classifier of documents; with more, the surest documents of a class are those of shown"
         " labels",
         within="[1, 100]",
+    )
+
+
+@dataclass(frozen=True)
+class ClassCodeRecipe(ClassHeadRecipe):
+    """The settings of class codes."""
+
+    method: str = setting(CLASS_CODES, "what is trained", CLASS_CODES)
+    seed: int = setting(0, "random seed", within=f"[0, {2**32 - 1}]")
+    content: str = setting(
+        ITQ,
+        "how the bits of content are learned: latent semantics rounded to bits (itq), or finding a"
+        " text by a few of its words (ict)",
+        *(ITQ, ICT),
     )
     epochs: int = setting(
         15, "passes over the documents that learn content (ict)", within="[1, inf)"
@@ -473,12 +479,12 @@ RECONSTRUCTION = "reconstruction"
 
 
 @dataclass(frozen=True)
-class ModelRecipe(LabelledRecipe):
+class ModelRecipe(ClassHeadRecipe):
     """The settings of codes from a language model, which is in the folder `model`.
 
     The head class-codes learns from labels, and reads the terms of the documents beside the
-    vectors. Elsewhere labels affect only the classifier baseline, and `analyzer` and `max_terms`
-    have no effect, because the model splits texts into tokens of its own.
+    vectors. Elsewhere labels affect only the classifier baseline, and `analyzer` and the settings
+    of a :class:`ClassHeadRecipe` have no effect: the model splits texts into tokens of its own.
     """
 
     method: str = setting(MODEL, "what is trained", MODEL)
@@ -493,9 +499,6 @@ class ModelRecipe(LabelledRecipe):
         " from labels (class-codes)",
         *("sne", ITQ, RECONSTRUCTION, CLASS_CODES),
     )
-    max_terms: int = setting(
-        100_000, "terms that are read beside the model (class-codes)", within="[1, 10_000_000]"
-    )
     word_share: float = setting(
         AUTO_WORD_SHARE,
         "share of the documents' own words, beside the vectors of the model, in telling classes;"
@@ -503,7 +506,9 @@ class ModelRecipe(LabelledRecipe):
         within="[-1, 1]",
     )
     model: str = setting(
-        "", "the folder of the model, as sentence-transformers saves it, or the URL of an endpoint"
+        "",
+        "the folder of the model, as sentence-transformers saves it, that of an encoder that"
+        " contains one, or the URL of an endpoint",
     )
     model_name: str = setting("", "the name of the model at the endpoint")
     max_tokens: int = setting(

@@ -850,6 +850,7 @@ def fit_class_codes(
         TrainingDataError, WordVectorsError, TeacherError: as training.
     """
     check_labels(data, parts, recipe.validation_share)
+    _check_classifier(recipe, word_vectors)
     documents = _read(data, parts, recipe, word_vectors, teacher)
     if vectors is not None:
         documents = documents.beside(vectors[parts.training])
@@ -905,13 +906,17 @@ def _check(
             "vectors have several labels; class-codes takes vectors of one label each, or texts"
         )
         raise TrainingDataError(f"label: {problem}")
-    if word_vectors is None and recipe.query_classifier in WORD_VECTOR_CLASSIFIERS:
-        problem = f"query_classifier: {recipe.query_classifier} needs word vectors"
-        raise TrainingDataError(f"{problem}; give a file of them")
+    _check_classifier(recipe, word_vectors)
     if teacher is not None:
         check_directions(teacher, data)
         # It needs torch, and a missing library is an error before the work, not after it.
         import_module("hummingbit.training.distillation")
+
+
+def _check_classifier(recipe: ClassCodeRecipe, word_vectors: WordVectors | None) -> None:
+    if word_vectors is None and recipe.query_classifier in WORD_VECTOR_CLASSIFIERS:
+        problem = f"query_classifier: {recipe.query_classifier} needs word vectors"
+        raise TrainingDataError(f"{problem}; give a file of them")
 
 
 @dataclass(frozen=True, eq=False)

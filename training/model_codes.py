@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +38,7 @@ from hummingbit.encoder.recipes import (
     CLASS_CODES,
     RECONSTRUCTION,
     ClassCodeRecipe,
+    ClassHeadRecipe,
     ModelRecipe,
     RecipeError,
 )
@@ -146,14 +147,8 @@ def train_model(
 
 def _class_recipe(recipe: ModelRecipe) -> ClassCodeRecipe:
     """Return the recipe of class codes over the vectors of a model."""
-    return ClassCodeRecipe(
-        n_bits=recipe.n_bits,
-        seed=recipe.seed,
-        analyzer=recipe.analyzer,
-        max_terms=recipe.max_terms,
-        label_fraction=recipe.label_fraction,
-        validation_share=recipe.validation_share,
-    )
+    common = {declared.name: getattr(recipe, declared.name) for declared in fields(ClassHeadRecipe)}
+    return ClassCodeRecipe(**{**common, "method": CLASS_CODES})
 
 
 def _check_classes(data: TrainingData, parts: Split, recipe: ModelRecipe) -> None:
@@ -421,7 +416,9 @@ def _with_precision(
         ModelError: if int8 is asked for and the model cannot be quantized.
     """
     model = encoder.features
-    if not isinstance(model, TextModel) or recipe.precision == "float32":
+    if not isinstance(model, TextModel) or model.precision == "int8":
+        return encoder, {"precision": "int8"} if isinstance(model, TextModel) else {}, ""
+    if recipe.precision == "float32":
         return encoder, {}, ""
     begin_stage("bringing the model to 8 bits")
     try:

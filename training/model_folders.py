@@ -24,6 +24,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
+from hummingbit.encoder.artifact import MANIFEST, ArtifactError, load_encoder
 from hummingbit.encoder.text_model import (
     MAX_TOKENS,
     ModelError,
@@ -73,6 +74,7 @@ def read_model(
 ) -> ModelFolder:
     """Read the model in `folder`; what is given replaces what the folder says.
 
+    The folder may be an encoder that contains a model (:mod:`hummingbit.encoder.artifact`).
     `dimension` keeps the first so many numbers of a vector, which Matryoshka models allow.
 
     Raises:
@@ -81,6 +83,14 @@ def read_model(
     """
     if not folder.is_dir():
         raise ModelError(f"{folder}: there is no such folder; a model is the folder that it is in")
+    if (folder / MANIFEST).is_file():
+        given = {
+            "max_tokens": max_tokens,
+            "dimension": dimension,
+            "query_prompt": query_prompt,
+            "document_prompt": document_prompt,
+        }
+        return _model_of_encoder(folder, {k: v for k, v in given.items() if v is not None})
     config = _read_json(folder / "config.json", needed=True)
     network, digest = _read_network(folder, config)
     pooling, normalizes, size = _read_pooling(folder, config)
@@ -104,6 +114,23 @@ def read_model(
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from error
     return ModelFolder(folder.resolve().name, digest, features)
+
+
+def _model_of_encoder(folder: Path, settings: Mapping[str, Any]) -> ModelFolder:
+    try:
+        encoder = load_encoder(folder)
+        features = encoder.features
+        if not isinstance(features, TextModel):
+            raise ModelError("the encoder contains no language model")
+        features = replace(features, **settings)
+    except (ArtifactError, ModelError) as error:
+        reason = str(error)
+        raise ModelError(
+            reason if reason.startswith(str(folder)) else f"{folder}: {reason}"
+        ) from error
+    about = encoder.metadata.get("model") or {}
+    digest = hashlib.sha256(features.model).hexdigest()
+    return ModelFolder(about.get("name", folder.resolve().name), digest, features)
 
 
 def _read_network(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, str]:

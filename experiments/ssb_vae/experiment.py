@@ -241,8 +241,9 @@ def _recipe(
         return LinearRecipe(method, **common)  # type: ignore[arg-type]
     if method == MODEL:
         # The vectors that were read have float32.
+        preset = read_preset(args.presets, args.dataset, MODEL)
         return ModelRecipe(
-            **{**common, "analyzer": args.analyzer},  # type: ignore[arg-type]
+            **{"analyzer": args.analyzer, **preset, **common},
             model=str(args.model),
             head=CLASS_CODES,
             precision="float32",

@@ -78,6 +78,9 @@ def print_lines(*lines: str) -> None:
 
 def print_vocabulary(encoder: Encoder) -> None:
     """Print how many words the codes of texts know, and how many bits tell which a text has."""
+    if encoder.words is not None:
+        known = counted(encoder.words.dimension, "term")
+        print(f"classes know {known} beside the model", file=sys.stderr)
     if not isinstance(encoder.features, TextFeatures):
         return
     line = f"codes know {counted(encoder.features.dimension, 'term')}"

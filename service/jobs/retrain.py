@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hummingbit.encoder.artifact import learned_from, load_encoder
+from hummingbit.encoder.artifact import install_artifact, learned_from, load_encoder
 from hummingbit.encoder.encoder import Encoder, LanguageModel
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
@@ -32,6 +32,7 @@ from hummingbit.encoder.recipes import (
     train_arguments,
 )
 from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.encoder.text_model import TextModel
 from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.evaluation.labelling.suggestions import known_labels
 from hummingbit.evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
@@ -48,6 +49,7 @@ from hummingbit.service.jobs.training_process import (
     DATA_FILE,
     ENCODER_FOLDER,
     LOCK_FILE,
+    MODEL_FOLDER,
     TRAINING_FILE,
     await_training,
 )
@@ -108,11 +110,11 @@ def check_retrainable(collection: Collection) -> Encoder:
     if isinstance(encoder.features, SpdFeatures):
         message = "an encoder of matrices cannot be retrained here; use hummingbit train metric"
         raise InputError("collection", message)
-    if isinstance(encoder.features, LanguageModel):
+    if isinstance(encoder.features, LanguageModel) and encoder.class_code is None:
         message = (
-            f"encoder {collection.encoder_name!r} is a language model's (method {MODEL}), which"
-            " learns nothing from labels; train another with hummingbit train class-codes, and"
-            " reindex"
+            f"encoder {collection.encoder_name!r} is a language model's (method {MODEL}), whose"
+            " head learns nothing from labels; train another with hummingbit train model --head"
+            " class-codes, and reindex"
         )
         raise InputError("collection", message)
     return encoder
@@ -146,6 +148,9 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
     replace_file(progress.folder / SPLIT_FILE, json.dumps(split, ensure_ascii=False))
     several = any(len(labels) > 1 for labels in labels_by_id.values())
     arguments = _arguments(encoder, spec, several_labels=several)
+    model = progress.folder / MODEL_FOLDER
+    if arguments[0] == MODEL and isinstance(encoder.features, TextModel) and not model.exists():
+        install_artifact(folder.encoders.folder(str(collection.encoder_name)), model)
     (progress.folder / LOCK_FILE).touch()
     replace_file(progress.folder / TRAINING_FILE, json.dumps(arguments))
 
@@ -163,11 +168,14 @@ def _arguments(encoder: Encoder, spec: dict[str, Any], *, several_labels: bool) 
     recorded = encoder.metadata.get("recipe")
     kept = recorded if isinstance(recorded, dict) else {}
     is_text = isinstance(encoder.features, TextFeatures)
+    if kept.get("method") == MODEL and isinstance(encoder.features, TextModel):
+        # The job's folder has the model, and the encoder says only its name.
+        kept = {name: value for name, value in kept.items() if name != "model"}
     method = _method(kept, can_have_class_codes=is_text or not several_labels)
     settings = retraining_settings(kept, method)
     if settings.get("query_classifier") in WORD_VECTOR_CLASSIFIERS:
         del settings["query_classifier"]
-    if spec["epochs"] is not None and method != CLASS_CODES:
+    if spec["epochs"] is not None and method not in (CLASS_CODES, MODEL):
         # By default, small corpora get more epochs than this.
         settings |= {"epochs": spec["epochs"], "min_steps": 0}
     settings |= {
@@ -185,7 +193,7 @@ def _method(recipe: dict[str, Any], *, can_have_class_codes: bool) -> str:
     Otherwise, as for encoders that were trained without labels, it is ssb-vae.
     """
     method = str(recipe.get("method"))
-    if method == CLASS_CODES:
+    if method in (CLASS_CODES, MODEL):
         is_kept = can_have_class_codes
     elif method == METRIC:
         is_kept = recipe.get("similarity") != PAIRS and "similarity_sha256" not in recipe

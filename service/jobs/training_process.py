@@ -37,6 +37,8 @@ LOG_FILE = "training.log"
 LOCK_FILE = "training.lock"
 FAILED_FILE = "training.failed"
 ENCODER_FOLDER = "encoder"
+MODEL_FOLDER = "model"
+"""An encoder whose language model reads the documents, where training needs one."""
 SECONDS_BETWEEN_CHECKS = 0.1
 LOWER_PRIORITY = 10
 
@@ -78,6 +80,8 @@ def run_training(folder: Path, lock: int, progress: Progress | None = None) -> N
     arguments = json.loads((folder / TRAINING_FILE).read_bytes())
     command = [sys.executable, "-m", "hummingbit", "train", *arguments]
     command += ["--data", str(folder / DATA_FILE), "--out", str(folder / ENCODER_FOLDER)]
+    if (folder / MODEL_FOLDER).is_dir():
+        command += ["--model", str(folder / MODEL_FOLDER)]
     # The trainer must not see the service's keys, only that of an embeddings endpoint.
     environment = {
         name: value

@@ -214,3 +214,48 @@ def test_the_estimator_has_the_bits_of_the_method(model: Path) -> None:
     assert SemanticHasher(method="lsh").fit(texts(20)).encoder_.n_bits == DEFAULT_BITS
     with pytest.raises(ValueError, match=str(MODEL_BITS)):  # the model has fewer numbers
         SemanticHasher(model=model).fit(texts(60))
+
+
+def test_labels_are_learned_from_words_beside_the_model(
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    documents = texts()
+    labels = ["food" if text.split()[0] in WORDS[:10] else "algebra" for text in documents]
+    lines = [
+        json.dumps({"id": f"d{row}", "text": text, "label": label})
+        for row, (text, label) in enumerate(zip(documents, labels, strict=True))
+    ]
+    Path("d.jsonl").write_text("\n".join(lines))
+    train = ["train", "model", "--model", str(model), "--data", "d.jsonl", "--out", "encoders/m"]
+    head = ["--head", "class-codes", "--bits", "16", "--word-share", "0.5"]
+    assert main([*train, *head, "--content-share", "0.25"]) == 0
+    printed = capsys.readouterr()
+    assert "share of words beside the model's vectors, in telling classes: 0.5" in printed.out
+    assert "classes know 20 terms beside the model" in printed.err
+    assert main(["index", "build", "c", "d.jsonl", "--encoder", "m"]) == 0
+    encoder = load_encoder(Path("encoders/m"))
+    assert encoder.words is not None
+    hasher = SemanticHasher(
+        n_bits=16, model=model, settings={"head": "class-codes", "word_share": 0.5}
+    )
+    codes = hasher.fit(documents, labels).transform(documents)
+    again = load_encoder(hasher.save(tmp_path / "saved"))
+    np.testing.assert_array_equal(again.encode(documents), codes)
+    with running_service(tmp_path) as client:
+        assert client.get("/v1/encoders/m").json()["terms"] == 20
+        inputs = {"inputs": [{"text": text} for text in documents[:5]]}
+        answer = client.post("/v1/encoders/m/encode", json=inputs).json()["codes"]
+        assert answer == [bytes(code.tolist()).hex() for code in encoder.encode(documents[:5])]
+        # A misspelt word of a query is read by the classes as the known one; the answer says so.
+        body = {"text": "eigen norm basis kernell", "ranking": "asymmetric", "limit": 81}
+        found = client.post("/v1/collections/c/search", json=body).json()
+        assert found["corrected"] == [["kernell", "kernel"]]
+        signs = unpack_codes(encoder.encode(documents)).astype(np.float32) * 2 - 1
+        weights = encoder.query_weights([body["text"]])
+        values = (weights @ signs.T)[0]
+        rows = [int(hit["id"][1:]) for hit in found["hits"]]
+        np.testing.assert_allclose(values[rows], np.sort(values)[::-1][: len(rows)], rtol=1e-5)

@@ -13,6 +13,8 @@ from hummingbit.cli import main
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import RECIPES
 from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.training.data import gather
 from hummingbit.training.model_folders import read_model
 from hummingbit.training_methods import METHOD_NAMES
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
@@ -212,3 +214,33 @@ def test_a_missing_data_set_is_explained(
 ) -> None:
     assert main(["reproduce", "ssb-vae", "--data-root", str(tmp_path)]) == 2
     assert "snippets" in capsys.readouterr().err
+
+
+def test_class_codes_of_a_model_and_of_words_are_measured_by_texts(
+    data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = data_root / "model"
+    write_model(model)
+    command = ["reproduce", "ssb-vae", "--methods", "model", "--supervision", "0.5"]
+    command += ["--bits", "16", "--seeds", "1", "--data-root", str(data_root)]
+    command += ["--work-dir", str(data_root / "w")]
+    assert main(command) == 2
+    assert "--methods model needs the folder of a language model" in capsys.readouterr().err
+    assert main([*command, "--model", str(model)]) == 0
+    printed = capsys.readouterr().out
+    folder = data_root / "w/snippets-model-16-0.5-0"
+    encoder = load_encoder(folder)
+    assert encoder.metadata["recipe"]["head"] == "class-codes"
+    # The figure is that of the codes which the encoder gives the texts themselves.
+    documents, queries = (
+        gather(topic_documents(count, seed=seed, prefix=name))
+        for count, seed, name in ((400, 0, "doc"), (60, 1, "test"))
+    )
+    expected = evaluate_encoder(
+        encoder, documents.labelled(), queries.labelled(), ["P@100"], keep_learned=True
+    )
+    assert f"{expected.metrics['P@100']:.3f}" in printed
+    written = (folder / "encoder.json").stat().st_mtime_ns
+    assert main([*command, "--model", str(model)]) == 0
+    assert (folder / "encoder.json").stat().st_mtime_ns == written
+    assert capsys.readouterr().out == printed

@@ -403,12 +403,36 @@ def test_an_encoder_of_a_language_model_is_not_replaced_by_another_method(tmp_pa
         assert "'minilm' is a language model's (method model)" in detail
 
 
-def write_model_encoder(folder: Path) -> Path:
+def write_model_encoder(folder: Path, *head: str) -> Path:
     """Train codes of a model with random weights; return the encoder's folder."""
     write_model(folder / "model")
     source = folder / "texts.jsonl"
-    texts = random_texts(40)
-    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    lines = [json.dumps({"text": text}) for text in random_texts(40)]
+    if head:
+        lines = [json.dumps(one | {"label": one["payload"]["class"]}) for one in documents()[:60]]
+    source.write_text("\n".join(lines))
     options = ["--data", str(source), "--out", str(folder / "e"), "--model", str(folder / "model")]
-    assert main(["train", "model", "--bits", "8", "--head", "itq", *options]) == 0
+    assert main(["train", "model", "--bits", "8", *(head or ("--head", "itq")), *options]) == 0
     return folder / "e"
+
+
+def test_class_codes_of_a_language_model_are_retrained_with_their_model(tmp_path: Path) -> None:
+    head = ["--head", "class-codes", "--word-share", "0.5", "--precision", "float32"]
+    encoder = write_model_encoder(tmp_path / "made", *head, "--supervision", "0.2")
+    shutil.rmtree(tmp_path / "made/model")
+    make_data_folder(tmp_path)
+    shutil.copytree(encoder, tmp_path / "encoders/minilm")
+    with running_service(tmp_path) as client:
+        client.put("/v1/collections/books-1", json={"encoder": "minilm"}).raise_for_status()
+        given = documents()
+        client.put("/v1/collections/books-1/documents", json={"documents": given})
+        labels = [{"id": one["id"], "label": one["payload"]["class"]} for one in given[:40]]
+        client.put("/v1/collections/books-1/labels", json={"labels": labels}).raise_for_status()
+        job = retrain(client, "books-1", encoder="again", into="books-2", min_gain=-1)
+        assert job["state"] == "done", job
+        again, before = (load_encoder(tmp_path / "encoders" / name) for name in ("again", "minilm"))
+        assert again.words is not None
+        assert again.features.model == before.features.model  # type: ignore[union-attr]
+        assert again.metadata["model"]["name"] == "model"
+        recipe, kept = again.metadata["recipe"], before.metadata["recipe"]
+        assert {**kept, "label_fraction": 1.0, "validation_share": 0.0, "seed": 0} == recipe
