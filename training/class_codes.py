@@ -304,7 +304,9 @@ def fit_maps(
 
 def with_word_share(maps: ClassMaps | JointMaps, word_share: float | None) -> ClassMaps | JointMaps:
     """Return `maps` with this share of words, if they are of words beside vectors."""
-    return replace(maps, word_share=word_share) if isinstance(maps, JointMaps) else maps
+    if word_share is None or not isinstance(maps, JointMaps):
+        return maps
+    return replace(maps, word_share=word_share)
 
 
 def row_slices(rows: Any) -> list[slice]:

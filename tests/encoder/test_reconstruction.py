@@ -165,7 +165,7 @@ def test_damage_is_refused(
     ("update", "message"),
     [
         ({"format_version": 1}, "format_version is 1, and there is a reconstruction"),
-        ({"format_version": 3}, "format_version: .*is 3, of a later version of hummingbit"),
+        ({"format_version": 4}, "format_version: .*is 4, of a later version of hummingbit"),
         ({"reconstruction": None}, "format_version is 2, and there is no reconstruction"),
         ({"reconstruction": {"ends": [64, 72]}}, r"ends is \[64, 72\]; it must rise to 80"),
         ({"reconstruction": {"ends": [80, 80]}}, r"ends is \[80, 80\]"),
