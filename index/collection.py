@@ -154,7 +154,9 @@ class CollectionBase(ABC):
         self.encoder: Encoder | None = encoder
         self.is_read_by_model: bool = encoder is not None and encoder.is_slow
         self.encoder_kind: str | None = None if encoder is None else encoder.kind
-        self._reads_terms = encoder is not None and isinstance(encoder.features, TextFeatures)
+        features = None if encoder is None else encoder.features
+        self._reads_terms = isinstance(features, TextFeatures)
+        self._knows_other_words = not isinstance(features, TextFeatures) or features.pieces
         self.encoder_name: str | None = description.encoder_name
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine
@@ -406,6 +408,7 @@ class SearchableCollection(CollectionBase, ABC):
             # A language model knows them, and the best document then loses its rank to others.
             n_feedback=N_FEEDBACK if self._reads_terms else 0,
             feedback_weight=FEEDBACK if self._reads_terms else FEEDBACK_OF_MODELS,
+            words_fade=self._knows_other_words,
             code_column=self.description.code_column,
         )
         return self._run_search(search)

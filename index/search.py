@@ -1112,13 +1112,15 @@ class Search:
         hybrid_weight: float | None = None,
         n_feedback: int = N_FEEDBACK,
         feedback_weight: float = FEEDBACK,
+        words_fade: bool = False,
         code_column: CodeColumn | None = None,
     ) -> None:
         """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
 
         `default` is the ranking, `hybrid_weight` the weight of codes, and
         `n_feedback` how many documents a hybrid query learns from, of options without them;
-        `feedback_weight` is that of what it learns.
+        `feedback_weight` is that of what it learns, and `words_fade` says whether words count less
+        in a hybrid search for which no document has much of the query.
         `code_column` says whether the documents have passages.
 
         Raises:
@@ -1132,6 +1134,7 @@ class Search:
         self.hybrid_weight = hybrid_weight
         self.n_feedback = n_feedback
         self.feedback_weight = feedback_weight
+        self.words_fade = words_fade
         self.code_column = code_column or CodeColumn(queries.codes.shape[1])
         if (default != HAMMING or queries.has_words) and not options.ranking:
             default = choose_ranking(default, queries, options)

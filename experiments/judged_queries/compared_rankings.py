@@ -75,6 +75,7 @@ class CodedCorpus:
         *,
         n_feedback: int = N_FEEDBACK,
         feedback_weight: float = FEEDBACK,
+        fades: bool = False,
     ) -> Scores:
         """Return the scores of :mod:`hummingbit.index.rankings`."""
         rows = np.arange(len(self.codes))
@@ -87,6 +88,7 @@ class CodedCorpus:
             weight,
             n_feedback=n_feedback,
             feedback_weight=feedback_weight,
+            fades=fades,
         )
         n = len(queries)
         packed = np.packbits(self.weights > 0, axis=1)

@@ -7,9 +7,10 @@ those of iterative quantization (ITQ), learned for each number of bits, those of
 learns a head; all seeds learn from the same made queries. Codes are ranked by the query's real
 values (``asymmetric``), and by these and words (``hybrid``, with stems). Hybrids have the weight of
 codes that is best, by mean nDCG@10, on the other corpora, and the one that is best on the judged
-queries themselves, which is a bound. Those of reconstructions also have their default weight,
-where queries learn from no documents, and where they learn from their best ones. Beside them are
-BM25 with stems, the model's cosine, and the two on one scale.
+queries themselves, which is a bound. Those of reconstructions also have their default weight; with
+it, words that fade as in a served search
+(:class:`hummingbit.index.rankings.HybridRanking`); and with these, queries that learn from their
+best documents. Beside them are BM25 with stems, the model's cosine, and the two on one scale.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ SUMMARY = "judged queries: codes of a language model, its cosines, and words"
 METRICS = ("Success@10", "MRR@100", "nDCG@10")
 HEADS = ("codes", "ITQ", "reconstruction")
 FITTED, DEFAULT = "fitted weight", f"weight {OF_RECONSTRUCTIONS:g}"
+FADING = "words fade"
 OTHERS, BEST = "weight of the others", "best weight"
+OTHER_QUERIES = ("docstrings:queries-simple", "docstrings:queries-reworded")
+"""Further queries of a corpus; those that are reworded share no word with their answers."""
 WEIGHTS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 """The weights of codes that are tried."""
 N_LEARNED = 3
@@ -89,9 +93,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--corpora",
         nargs="+",
         default=[name for name in JUDGED if name != "docstrings"],
-        choices=JUDGED,
+        choices=(*JUDGED, *OTHER_QUERIES),
         metavar="NAME",
-        help=f"of {', '.join(JUDGED)} (default: all but docstrings)",
+        help=f"of {', '.join((*JUDGED, *OTHER_QUERIES))} (default: all but those of docstrings)",
     )
     parser.add_argument(
         "--max-tokens",
@@ -124,7 +128,8 @@ def run(args: argparse.Namespace) -> int:
     args.work_dir.mkdir(parents=True, exist_ok=True)
     evaluations: Evaluations = {}
     for name in args.corpora:
-        read = _Read(read_corpus(name, "queries", args.data_root), folder, args)
+        corpus, _, queries = name.partition(":")
+        read = _Read(read_corpus(corpus, queries or "queries", args.data_root), folder, args)
         of_corpus = evaluations.setdefault(name, {})
         for part in read.parts():
             for ranking, figures in read.measured(*part).items():
@@ -191,6 +196,7 @@ class _Read:
         """Return the figures of the rankings of a part; the folder of results keeps them."""
         about = [
             *(self.folder.sha256, self.folder.features.max_tokens, self.corpus.data.sha256),
+            *self.corpus.queries,
             *(head, widths, seed, self.args.fit_weights, version_of(__name__)),
         ]
         digest = sha256(json.dumps(about).encode()).hexdigest()
@@ -229,12 +235,14 @@ class _Read:
                 yield f"{label} and words, {FITTED}", self._hybrid(scores, chosen)
             if name == "reconstruction":
                 yield f"{label} and words, {DEFAULT}", self._hybrid(scores, OF_RECONSTRUCTIONS)
-                learned = coded.hybrid(
-                    *(self.corpus.queries, self.words, OF_RECONSTRUCTIONS),
-                    n_feedback=N_LEARNED,
-                    feedback_weight=FEEDBACK_OF_MODELS,
-                )
-                yield f"{label} and words, {DEFAULT}, {N_LEARNED} best", learned
+                for n_feedback, kind in ((0, FADING), (N_LEARNED, f"{FADING}, {N_LEARNED} best")):
+                    as_served = coded.hybrid(
+                        *(self.corpus.queries, self.words, OF_RECONSTRUCTIONS),
+                        n_feedback=n_feedback,
+                        feedback_weight=FEEDBACK_OF_MODELS,
+                        fades=True,
+                    )
+                    yield f"{label} and words, {DEFAULT}, {kind}", as_served
 
     def _alone_and_with_words(self, name: str, scores: Scores) -> Iterator[tuple[str, Scores]]:
         yield name, scores

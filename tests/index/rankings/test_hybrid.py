@@ -22,7 +22,7 @@ from hummingbit.index.collection import Collection
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.languages import stop_terms
-from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
+from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, UNIT, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking, quantize_weights
 from hummingbit.index.records import EncodedQueries, Query
@@ -82,6 +82,13 @@ def brute_force(
     return guarded(after, queries.texts[place] or "", texts)
 
 
+def fading(lexical: LexicalIndex, query: str, texts: list[str]) -> float:
+    """Return how much the words of a query count beside the codes of a language model."""
+    best = max(BruteForceBm25(list(enumerate(texts)), ANALYZER).hybrid_scores(query))
+    evidence = best / UNIT * lexical.evidence(lexical.weigh(query, hybrid=True)).per_score
+    return min(1.0, max(1 / 16, (evidence / 1.5) ** 2)) if evidence else 1.0
+
+
 def with_all_rare_words(query: str, texts: list[str]) -> list[int]:
     """Return the places of the texts with all words of `query` that few, but any, texts have."""
     of_texts = [set(ANALYZER.terms(text)) for text in texts]
@@ -124,6 +131,7 @@ def assert_in_order(scores: np.ndarray, rows: np.ndarray, expected: np.ndarray, 
     weight=st.sampled_from([0.001, 0.3, 1.0, 50.0]),
     n_feedback=st.sampled_from([0, 1, 5]),
     feedback_weight=st.sampled_from([0.25, 2.0]),
+    fades=st.booleans(),
     k=st.integers(1, 70),
     nearest_share=st.sampled_from([2, 5, rankings.NEAREST_SHARE]),
 )
@@ -134,6 +142,7 @@ def test_it_ranks_as_scoring_every_document_does(
     weight: float,
     n_feedback: int,
     feedback_weight: float,
+    fades: bool,
     k: int,
     nearest_share: int,
 ) -> None:
@@ -141,23 +150,27 @@ def test_it_ranks_as_scoring_every_document_does(
     codes = clustered_codes(rng, n_documents, 16, centres=3)
     texts = [document.text or "" for document in text_documents(n_documents, seed)]
     rows = np.arange(n_documents)
+    lexical = LexicalIndex.build(0, ANALYZER, enumerate(texts))
     ranking = HybridRanking(
         IndexSnapshot.build(0, codes, rows),
         CodeMoments.of_codes(codes),
-        LexicalIndex.build(0, ANALYZER, enumerate(texts)),
+        lexical,
         weight,
         n_feedback=n_feedback,
         feedback_weight=feedback_weight,
+        fades=fades,
     )
-    weights = rng.normal(size=(3, 16)).astype(np.float32)
-    asked = [texts[0], "nothing known", random_texts(1, seed + 1)[0]]
+    weights = rng.normal(size=(4, 16)).astype(np.float32)
+    foreign = f"{texts[0].split()[0]} and many other words that are nowhere"
+    asked = [texts[0], "nothing known", random_texts(1, seed + 1)[0], foreign]
     packed = np.packbits(weights > 0, axis=1)
-    queries = EncodedQueries(packed, weights, asked, np.ones(3, dtype=np.bool_), [None] * 3)
+    queries = EncodedQueries(packed, weights, asked, np.ones(4, dtype=np.bool_), [None] * 4)
     with patch.object(rankings, "NEAREST_SHARE", nearest_share):
         ranked = ranking.rank(queries, k)
     for place, found in enumerate(ranked):
+        x = fading(lexical, asked[place], texts) if fades else 1.0
         expected = brute_force(
-            *(queries, place, codes, texts, weight),
+            *(queries, place, codes, texts, weight / x),
             n_feedback=n_feedback,
             feedback_weight=feedback_weight,
         )
@@ -356,12 +369,70 @@ def test_queries_of_a_language_model_learn_less_and_only_if_asked(tmp_path: Path
         collection.upsert([Document(id=str(row), text=text) for row, text in enumerate(texts)])
         queries = collection.encode_queries([Query(text=texts[3])])
         codes = encoder.encode(texts)
+        lexical = LexicalIndex.build(0, ANALYZER, enumerate(texts))
+        weight = DEFAULT_WEIGHT / fading(lexical, texts[3], texts)
         for hybrid, n_feedback in ((None, 0), (Hybrid(feedback=5), 5)):
             found = collection.search([Query(text=texts[3])], 40, ranking="hybrid", hybrid=hybrid)
             expected = brute_force(
-                *(queries, 0, codes, texts, DEFAULT_WEIGHT),
+                *(queries, 0, codes, texts, weight),
                 n_feedback=n_feedback,
                 feedback_weight=0.25,
             )
             scores = {int(hit.id): hit.score for hit in found.hits[0]}
             assert [scores[row] for row in range(40)] == pytest.approx(expected.tolist(), abs=1e-6)
+
+
+def test_the_evidence_of_a_text_of_the_known_words_is_their_share_times_the_root_of_all() -> None:
+    texts = ["red fox", "brown bear", "brown fox", "grey wolf"]
+    lexical = LexicalIndex.build(0, ANALYZER, enumerate(texts))
+    scores = BruteForceBm25(list(enumerate(texts)), ANALYZER).hybrid_scores("brown bear")
+    # An unknown word weighs as much as one that no text has: ln(1 + (4 + .5) / .5).
+    brown, bear, zebra = np.log(1 + 2.5 / 2.5), np.log(1 + 3.5 / 1.5), np.log(10)
+    for query, known_share, weight in (
+        ("brown bear", 1, brown + bear),
+        ("brown bear zebra", (brown + bear) / (brown + bear + zebra), brown + bear + zebra),
+    ):
+        evidence = lexical.evidence(lexical.weigh(query, hybrid=True))
+        assert evidence.known_share == pytest.approx(known_share)
+        share_of_query = scores[2] / scores[1]
+        expected = known_share * share_of_query * np.sqrt(weight)
+        assert scores[2] / UNIT * evidence.per_score == pytest.approx(expected)
+    assert lexical.evidence(lexical.weigh("zebra", hybrid=True)) == (0.0, 0.0)
+
+
+def test_codes_of_a_model_outweigh_words_that_match_by_chance() -> None:
+    texts = ["the train leaves at nine", "doors and windows", *(["filler words"] * 30)]
+    codes = np.full((len(texts), 2), 0b01010101, dtype=np.uint8)
+    codes[0] = [0b11110000, 0b11110000]
+    rows = np.arange(len(texts))
+    weights = (2.0 * unpack_codes(codes[:1]) - 1).astype(np.float32)
+    query = EncodedQueries(
+        codes[:1],
+        weights,
+        ["windows to unknown unheard unseen places"],
+        np.ones(1, dtype=np.bool_),
+        [None],
+    )
+    best = {}
+    for fades in (False, True):
+        ranking = HybridRanking(
+            IndexSnapshot.build(0, codes, rows),
+            CodeMoments.of_codes(codes),
+            LexicalIndex.build(0, ANALYZER, enumerate(texts)),
+            0.5,
+            n_feedback=0,
+            fades=fades,
+        )
+        (ranked,) = ranking.rank(query, 2)
+        best[fades] = ranked.rows.tolist()
+        (again,) = HybridRanking(
+            IndexSnapshot.build(0, codes, rows),
+            CodeMoments.of_codes(codes),
+            LexicalIndex.build(0, ANALYZER, enumerate(texts)),
+            0.5,
+            n_feedback=0,
+            fades=fades,
+            statistics=ranked.statistics,
+        ).rank(query, 2)
+        assert again.scores.tolist() == ranked.scores.tolist()
+    assert best == {False: [1, 0], True: [0, 1]}
