@@ -9,7 +9,15 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-FOLDERS = ("corpus", "encoder", "evaluation", "experiments", "foundation", "training")
+FOLDERS = (
+    "experiments",
+    "hummingbit.corpus",
+    "hummingbit.encoder",
+    "hummingbit.evaluation",
+    "hummingbit.foundation",
+    "hummingbit.index",
+    "hummingbit.training",
+)
 """The packages whose code determines what an experiment computes."""
 
 
@@ -67,6 +75,11 @@ def _is_string(node: ast.AST) -> bool:
     return is_constant and isinstance(node.value.value, str)  # type: ignore[attr-defined]
 
 
+def _folder_of(name: str) -> str | None:
+    """Return the one of :data:`FOLDERS` that has a module, by its dotted name."""
+    return next((folder for folder in FOLDERS if f"{name}.".startswith(f"{folder}.")), None)
+
+
 def _modules(folder: Traversable, name: str) -> list[tuple[str, str]]:
     """Return the name and the source of each module in and below a folder, ordered by name."""
     modules: list[tuple[str, str]] = []
@@ -80,12 +93,15 @@ def _modules(folder: Traversable, name: str) -> list[tuple[str, str]]:
 
 def _source_of(name: str) -> str | None:
     """Return the source of a module by its dotted name, None if there is no such module."""
-    folder, *path = name.split(".")
-    place = files(folder)
+    folder = _folder_of(name)
+    if folder is None:
+        return None
+    path = name[len(folder) + 1 :].split(".")
+    parent = files(folder)
     for part in path[:-1]:
-        place = place / part
-    last = path[-1] if path else "__init__"
-    for file in (place / f"{last}.py", place / last / "__init__.py"):
+        parent = parent / part
+    last = path[-1] or "__init__"
+    for file in (parent / f"{last}.py", parent / last / "__init__.py"):
         if file.is_file():
             return file.read_text(encoding="utf-8")
     return None
@@ -105,4 +121,4 @@ def _imports(source: str) -> Iterator[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        yield from (name for name in names if name.split(".")[0] in FOLDERS)
+        yield from (name for name in names if _folder_of(name) is not None)

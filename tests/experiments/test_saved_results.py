@@ -131,19 +131,27 @@ def test_a_version_follows_what_a_module_imports_and_nothing_else(
         "one.py": "def f():\n    from made_up_code.inner import two\n    return two\n",
         "inner/__init__.py": "",
         "inner/two.py": "import made_up_code.three as three\nX = 1\n",
-        "three.py": "import json\n",
+        "three.py": "import json\nfrom outer.code import five\n",
         "four.py": "Y = 1\n",
     }
+    (tmp_path / "outer" / "code").mkdir(parents=True)
+    for name in ("__init__.py", "code/__init__.py", "code/five.py", "other.py"):
+        (tmp_path / "outer" / name).write_text("")
     for name, source in sources.items():
         (folder / name).write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("experiments.code_version.FOLDERS", ("made_up_code",))
+    monkeypatch.setattr("experiments.code_version.FOLDERS", ("made_up_code", "outer.code"))
+    before = version_of("made_up_code.one")
+    (tmp_path / "outer" / "code" / "five.py").write_text("Z = 1\n")
+    assert version_of("made_up_code.one") != before
     before = version_of("made_up_code.one")
     (folder / "four.py").write_text("Y = 2\n")
-    (folder / "three.py").write_text('"""Said otherwise."""\nimport json\n')
+    (folder / "three.py").write_text(
+        '"""Said otherwise."""\nimport json\nfrom outer.code import five\n'
+    )
     assert version_of("made_up_code.one") == before
     assert version_of("made_up_code.one", "made_up_code.four") != before
     (folder / "three.py").write_text("import json\nZ = 3\n")
     assert version_of("made_up_code.one") != before
-    with pytest.raises(ModuleNotFoundError, match=r"made_up_code\.five"):
-        version_of("made_up_code.five")
+    with pytest.raises(ModuleNotFoundError, match=r"made_up_code\.six"):
+        version_of("made_up_code.six")
