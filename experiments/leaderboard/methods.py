@@ -83,11 +83,25 @@ METHODS: Mapping[str, Entry] = {
     "spectral": Entry(
         "spectral hashing (Weiss et al. 2008)", f"{_PACKAGE}.spectral_hashing", grid=_TERMS
     ),
-    "vdsh": _network("vdsh", "Gaussian autoencoder (Chaidaroon and Fang 2017)", _NETWORK),
+    "vdsh": _network(
+        "vdsh", "Gaussian autoencoder (Chaidaroon and Fang 2017)", _NETWORK, learning_rate=1e-3
+    ),
     "nash": _network("nash", "Bernoulli autoencoder (Shen et al. 2018)", _NETWORK),
     "bmsh": _network("bmsh", "the same with a mixture prior (Dong et al. 2019)", _NETWORK),
-    "wish": _network("wish", "the same with a topic for each bit (Ye et al. 2020)", _SMALL_KL),
-    "pairrec": _network("pairrec", "pairwise reconstruction (Hansen et al. 2020)", _SMALL_KL),
+    "wish": _network(
+        "wish",
+        "the same with a topic for each bit (Ye et al. 2020)",
+        _SMALL_KL,
+        learning_rate=1e-3,
+        kl_weight=0.1,
+    ),
+    "pairrec": _network(
+        "pairrec",
+        "pairwise reconstruction (Hansen et al. 2020)",
+        _SMALL_KL,
+        learning_rate=1e-3,
+        kl_weight=0.1,
+    ),
     "smash": _network("smash", "noisy texts, balanced over a memory (He et al. 2023)", _SMASH),
     "b-vae": _trained(
         "b_vae", "`train b-vae`", _B_VAE, word_dropout=0.0, reconstruction_weight=5.0

@@ -15,6 +15,7 @@ from experiments.perception_coherence.printed_settings import (
     E2,
     E3,
     RETRIEVAL,
+    SHARES,
     classification_loss,
 )
 from hummingbit.cli import main
@@ -79,13 +80,27 @@ def test_other_losses_are_weighted_beside_the_labels(method: str) -> None:
     assert loss - alone == pytest.approx(CLASSIFICATION[method] * transferred, rel=1e-4)
 
 
+def test_a_share_of_a_weight_scales_what_is_beside_the_labels() -> None:
+    taught, rows = some_images()
+    torch.manual_seed(1)
+    student = SmallStudent().eval()
+    run = Transfer("pkt", 0, 1, 12, "", batch_size=5)
+    modules = nn.ModuleList([student, make_objective(run, student, taught)])
+    with torch.no_grad():
+        losses = [
+            float(classification_loss("pkt", modules, taught, rows, 0, share=share))
+            for share in (0.0, 0.25, 1.0)
+        ]
+    assert losses[1] - losses[0] == pytest.approx((losses[2] - losses[0]) / 4, rel=1e-4)
+
+
 def test_both_tables_are_printed(
     images: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = ["reproduce", "perception-coherence", "--part", "printed-settings", "--seeds", "1"]
     paths = ["--data-root", images, "--work-dir", images / "w", "--json", images / "r.json"]
-    sizes = ["--images", "4", "--student-epochs", "2"]
+    sizes = ["--images", "5", "--student-epochs", "2"]
     assert main([*command, *map(str, paths), *sizes]) == 0
     records = json.loads((images / "r.json").read_text())
     tasks = {task: [one for one in records if one["task"] == task] for task in
@@ -94,6 +109,7 @@ def test_both_tables_are_printed(
     assert [one["method"] for one in tasks["classification"]] == list(CLASSIFICATION)
     assert all(0 <= one["top10"] <= 1 and 0 <= one["map11"] <= 1 for one in tasks["retrieval"])
     assert all(0 <= one["accuracy"] <= 1 for one in tasks["classification"])
+    assert {one["share"] for one in tasks["classification"]} <= set(SHARES)
     printed = capsys.readouterr().out
     assert main([*command, *map(str, paths), *sizes]) == 0
     assert capsys.readouterr().out == printed
