@@ -84,7 +84,11 @@ METHODS: Mapping[str, Entry] = {
         "spectral hashing (Weiss et al. 2008)", f"{_PACKAGE}.spectral_hashing", grid=_TERMS
     ),
     "vdsh": _network(
-        "vdsh", "Gaussian autoencoder (Chaidaroon and Fang 2017)", _NETWORK, learning_rate=1e-3
+        "vdsh",
+        "Gaussian autoencoder (Chaidaroon and Fang 2017)",
+        _NETWORK,
+        learning_rate=1e-3,
+        kl_weight=1.0,
     ),
     "nash": _network("nash", "Bernoulli autoencoder (Shen et al. 2018)", _NETWORK),
     "bmsh": _network("bmsh", "the same with a mixture prior (Dong et al. 2019)", _NETWORK),

@@ -3,9 +3,13 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 import pytest
+
+from hummingbit.commands.reproduce import load_experiment
+
+ROOT = Path(__file__).parents[4]
 
 HIDING = """
 import sys
@@ -36,9 +40,9 @@ def test_running_an_experiment_names_the_package_that_its_parts_lack() -> None:
 
 
 @pytest.mark.parametrize(
-    "experiment", entry_points(group="hummingbit.experiments"), ids=lambda entry: entry.name
+    "name", sorted(path.parent.name for path in ROOT.glob("experiments/*/experiment.py"))
 )
-def test_every_option_of_an_experiment_has_a_help(experiment: EntryPoint) -> None:
+def test_every_option_of_an_experiment_has_a_help(name: str) -> None:
     parser = argparse.ArgumentParser()
-    experiment.load().configure(parser)
+    load_experiment(name.replace("_", "-")).configure(parser)
     assert [action.dest for action in parser._actions if not action.help] == []
