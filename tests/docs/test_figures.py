@@ -19,7 +19,8 @@ def test_the_shares_of_answered_questions_are_those_of_the_demo(page: str) -> No
         for name in ROWS
     }
     sentence = re.search(
-        r"(?:a right answer among the first ten hits for|codes of words answer) (\d+) %.*?(\d+) %.*?(\d+) %",
+        r"(?:a right answer among the first ten hits for|codes of words answer)"
+        r" (\d+) %.*?(\d+) %.*?(\d+) %",
         (ROOT / page).read_text(encoding="utf-8"),
         re.DOTALL,
     )
