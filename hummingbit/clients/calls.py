@@ -26,10 +26,10 @@ from hummingbit.clients.transport import (
     json_fields,
     plain_value,
     query_string,
+    sha256_of,
     snapshot_path,
     without_none,
 )
-from hummingbit.foundation.files import sha256_of
 
 
 class CodeArray(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import hashlib
 import json
 import os
 import random
@@ -40,6 +41,12 @@ async def async_chunks_of(path: Path) -> AsyncIterator[bytes]:
     with await asyncio.to_thread(path.open, "rb") as file:
         while chunk := await asyncio.to_thread(file.read, CHUNK):
             yield chunk
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal; the client is distributed without foundation."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # How calls are sent, retried and read. Both clients use this; nothing here waits or sends.
