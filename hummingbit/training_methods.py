@@ -240,10 +240,20 @@ def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:
     return have_more_terms(texts, n_content, Analyzer.from_name(recipe.analyzer))
 
 
-def model_recipe(model: str, model_name: str | None) -> ModelRecipe:
-    """Return the recipe of codes of a language model; its head is ITQ if torch is not installed."""
-    head = ModelRecipe().head if has_torch() else ITQ
-    return ModelRecipe(model=model, model_name=model_name or "", head=head)
+def model_recipe(
+    model: str, model_name: str | None, n_bits: int | None = None
+) -> Recipe | ModelRecipe:
+    """Return the recipe of codes of what `model` knows, a language model or STATIC.
+
+    A language model's head is ITQ if torch is not installed.
+    """
+    recipe: Recipe | ModelRecipe
+    if model == STATIC:
+        recipe = Recipe(method=STATIC)
+    else:
+        head = ModelRecipe().head if has_torch() else ITQ
+        recipe = ModelRecipe(model=model, model_name=model_name or "", head=head)
+    return recipe if n_bits is None else replace(recipe, n_bits=n_bits)
 
 
 def recipe_for_search(
@@ -261,10 +271,8 @@ def recipe_for_search(
     are those of a language model if the folder of one is given, or the endpoint that has it. With
     :data:`~hummingbit.encoder.recipes.STATIC` they start at the encoder that ships.
     """
-    if model == STATIC:
-        return Recipe(method=STATIC, n_bits=n_bits)
     if model is not None:
-        return replace(model_recipe(model, model_name), n_bits=n_bits)
+        return model_recipe(model, model_name, n_bits)
     if not has_torch():
         classes = ClassCodeRecipe(n_bits=n_bits)
         is_learned = has_labels and class_codes_can_learn(data, classes)

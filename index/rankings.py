@@ -852,12 +852,11 @@ class HybridRanking(NamedRanking):
             end = N_STATISTICS + queries.weights.shape[1]
             statistics = some.statistics[end:] or None
             weighed = self._lexical.weigh(*words, statistics, hybrid=True)
-            by_words = self._lexical.evidence(weighed)
-            best = some.statistics[1] * BEST_BY_WORDS / UNIT if statistics else 0.0
-            share = best * by_words.per_score
+            deviation = some.statistics[1] if statistics else 0.0
+            known_share, share = self._evidence(weighed, deviation)
             # Where words fade, scores are higher by as much, but say no more of a document.
             fading = self._fading(share)
-            at_zero = (0.0, 0.0, by_words.known_share)
+            at_zero = (0.0, 0.0, known_share)
             of_all.append(Evidence(BY_BOTH, at_zero, (fading, fading * share, 0.0)))
         return of_all
 
@@ -886,13 +885,16 @@ class HybridRanking(NamedRanking):
         matches = self._lexical.matches(weighed)
         first = matches.best(FIRST_BY_WORDS)
         by_words = _shares_of_best(first)
-        fading = 1.0
-        if self._fades and by_words.deviation:
-            best = by_words.deviation * BEST_BY_WORDS / UNIT
-            fading = self._fading(best * self._lexical.evidence(weighed).per_score)
+        evidence = self._evidence(weighed, by_words.deviation)[1] if self._fades else 0.0
+        fading = self._fading(evidence)
         by_codes = self._standard_score(query, fading)
         parts = weighed, matches, self._codes, query, by_words, by_codes, self._weight, fading
         return _Scorer(*parts, first_by_words=first.rows)
+
+    def _evidence(self, weighed: WeighedQuery, deviation: float) -> tuple[float, float]:
+        """Return κ, and the evidence of the best by words, whose score has the `deviation`."""
+        of_words = self._lexical.evidence(weighed)
+        return of_words.known_share, deviation * BEST_BY_WORDS / UNIT * of_words.per_score
 
     def _fading(self, evidence: float) -> float:
         """Return x, how much words count if the best by words has so much evidence."""

@@ -249,7 +249,7 @@ def _read_documents(encoder: Encoder, inputs: Any, vectors: Floats | None) -> Re
                 summarized = features.add_summaries(rows, some)
             class_values: Floats = np.empty((len(some), 0), dtype=np.float32)
             if encoder.class_code is not None:
-                of_classes = encoder.class_rows(some, vectors=rows) if encoder.words else rows
+                of_classes = encoder.class_rows(some, vectors=rows)
                 class_values = _signs(encoder.class_code.logits(of_classes))
             parts.append(Read(_hidden(encoder, summarized), class_values))
             count(len(some))

@@ -127,9 +127,9 @@ def run(args: argparse.Namespace) -> int:
     n, epochs = len(taught.labels), args.student_epochs
     for task in (TABLES[table] for table in args.tables):
         for method in getattr(args, task):
+            share = _choose_share(args, taught, method, data) if task != "retrieval" else 1.0
             for seed in range(args.seeds):
                 run = _run_of(method, seed, epochs, n, data)
-                share = _choose_share(args, taught, method, data) if task != "retrieval" else 1.0
                 name = f"{task}-{method}-{n}-{epochs}-{seed}"
                 path = args.work_dir / "printed-settings" / f"{name}.safetensors"
                 if task == "retrieval":

@@ -142,11 +142,7 @@ def _recipe(model: str | None, model_name: str | None) -> ClassCodeRecipe | Mode
     """Return the recipe of codes of what `model` knows, or of words and classes if it is None."""
     if model is None:
         return RECIPE
-    recipe = (
-        Recipe(method=STATIC, n_bits=RECIPE.n_bits)
-        if model == STATIC
-        else model_recipe(model, model_name)
-    )
+    recipe = model_recipe(model, model_name)
     return replace(recipe, label_fraction=RECIPE.label_fraction, validation_share=0.0)
 
 
