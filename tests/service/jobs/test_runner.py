@@ -322,7 +322,8 @@ def test_files_that_cannot_be_deleted_yet_are_deleted_later(
             wait(jobs, job.id, finished)
             wait_until(lambda: "cannot be deleted yet" in caplog.text)
         finally:
-            subprocess.run(["umount", str(mounted)], check=True, capture_output=True)
+            # It is busy while an attempt to delete it reads it.
+            wait_until(lambda: not subprocess.run(["umount", str(mounted)], check=False).returncode)
         wait_until(lambda: not [*jobs.files.of(job.id).iterdir()])
         assert caplog.text.count("cannot be deleted yet") == 1
 
