@@ -11,6 +11,8 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from hummingbit.index.milvus.folder import MilvusFolder
 
 
+ROOT = Path(__file__).parents[1]
 MILVUS = "milvus"
 """It is in the ids of all tests that need a Milvus server, and of no more than a few others."""
 MILVUS_OPEN = pytest.StashKey[ExitStack]()
@@ -49,19 +52,29 @@ os.environ["HUMMINGBIT_MODEL"] = "none"
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Give one worker all tests that need Milvus, so that one server is started.
+    """Give one worker what shares a server or a module's fixtures, so that they are made once.
 
     Marks of ``xdist_group`` do not do it: what pytest-xdist appends to the id of a test by them is
     lost with pytest 9.2.
     """
-    return MilvusTogether(config, log)
+    return SharedTogether(config, log)
 
 
-class MilvusTogether(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Tests run on any worker, but those with ``milvus`` in their ids on the same."""
+class SharedTogether(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """One worker runs all tests that need Milvus, those of a module that has fixtures for all its
+    tests, and those of a function; a large group comes before a small one.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return MILVUS if MILVUS in nodeid else nodeid
+        module = nodeid.partition("::")[0]
+        if MILVUS in nodeid:
+            return MILVUS
+        return module if has_module_fixtures(ROOT / module) else nodeid.partition("[")[0]
+
+
+@cache
+def has_module_fixtures(path: Path) -> bool:
+    return 'scope="module"' in path.read_text(encoding="utf-8")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

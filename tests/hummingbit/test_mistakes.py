@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -246,30 +247,25 @@ def test_characters_that_the_encoding_lacks_are_shown_as_numbers(place: Path) ->
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
-def test_json_can_be_read_in_any_encoding(place: Path, encoding: str) -> None:
+def test_json_can_be_read_in_any_encoding(
+    place: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = 'é → 😀 "\x85\\'
     document = {"id": "u", "text": text, "payload": {"ñ": "→"}}
     (place / "u.jsonl").write_text(json.dumps(document), encoding="utf-8")
     assert main(["index", "add", "c", str(place / "u.jsonl"), "--data-dir", str(place)]) == 0
-    done = subprocess.run(
-        [sys.executable, "-m", "hummingbit", "index", "get", "c", "u", "--data-dir", str(place)],
-        env={**os.environ, "PYTHONIOENCODING": encoding},
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    got = json.loads(done.stdout.decode(encoding))
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding=encoding))
+    assert main(["index", "get", "c", "u", "--data-dir", str(place)]) == 0
+    got = json.loads(output.getvalue().decode(encoding))
     assert (got["text"], got["payload"]) == (text, {"ñ": "→"})
 
 
-def test_names_that_the_encoding_lacks_are_shown_as_numbers(place: Path) -> None:
-    command = [sys.executable, "-m", "hummingbit", "search", "结果", "jam"]
-    done = subprocess.run(
-        [*command, "--data-dir", str(place)],
-        env={**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "there is no collection '\\u7ed3\\u679c'" in done.stderr
+def test_names_that_the_encoding_lacks_are_shown_as_numbers(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(output, encoding="ascii"))
+    assert main(["search", "结果", "jam", "--data-dir", str(place)]) == 2
+    sys.stderr.flush()
+    assert "there is no collection '\\u7ed3\\u679c'" in output.getvalue().decode("ascii")

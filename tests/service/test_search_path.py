@@ -16,7 +16,7 @@ def test_a_plain_search_goes_a_short_and_straight_way(
     kernel: str, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HUMMINGBIT_KERNEL", kernel)
-    command = [sys.executable, "-m", "benchmarks.search_path", "--documents", "5000"]
+    command = [sys.executable, "-m", "benchmarks.search_path", "--documents", "1000"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found = {name: int(count) for name, count in re.findall(r"^([a-z ]+): (\d+)", printed, re.M)}
     assert found["calls"] < calls, printed

@@ -12,6 +12,8 @@ from tests.support.faults import soak
 from tests.support.service import client_of, serving_process
 
 QUIET = ("--no-access-log", "--log-level", "warning")
+SECONDS = (1, 5, 25)
+"""A busy machine may answer no search in a second, and is given more."""
 
 
 def run(data_dir: Path, clients: int, seconds: float, readers: int = 1) -> dict[str, int]:
@@ -30,13 +32,16 @@ def run(data_dir: Path, clients: int, seconds: float, readers: int = 1) -> dict[
 
 
 def test_every_answer_is_exact_while_others_write(tmp_path: Path) -> None:
-    found = run(tmp_path, clients=8, seconds=3)
     counted = ("searches", "of them at readers", "generations they named", "generations")
-    assert all(found[name] > 0 for name in counted)
+    for seconds in SECONDS:
+        found = run(tmp_path / str(seconds), clients=8, seconds=seconds)
+        if all(found[name] > 0 for name in counted):
+            return
+    pytest.fail(f"too little was answered: {found}")
 
 
 def test_a_wrong_answer_would_be_noticed(tmp_path: Path) -> None:
-    for seconds in (1, 5, 25):  # a busy machine may answer no search in a second
+    for seconds in SECONDS:
         with serving_process(tmp_path / str(seconds), *QUIET) as (_, address):
             with client_of(address) as client:
                 client.put(soak.PATH, json={"n_bits": soak.N_BITS})
