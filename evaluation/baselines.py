@@ -16,9 +16,9 @@ from hummingbit.encoder.classifier import Classifier
 from hummingbit.encoder.codes import Codes, pack_bits
 from hummingbit.encoder.encoder import Encoder, Inputs, LanguageModel
 from hummingbit.encoder.text_features import TextFeatures
-from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_scores, query_labels
+from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_scores
 from hummingbit.evaluation.metrics import DEFAULT_METRICS, parse_metrics
-from hummingbit.evaluation.relevance import Labelled, LabelSet, check_labels
+from hummingbit.evaluation.relevance import Labelled, LabelSet, check_labels, query_labels
 from hummingbit.evaluation.result import Evaluation, EvaluationError, row_blocks
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.errors import counted
@@ -121,11 +121,11 @@ def vector_cosine(
 
 def cosine_blocks(
     queries: npt.NDArray[np.float32], documents: npt.NDArray[np.float32]
-) -> Iterator[npt.NDArray[np.float64]]:
-    """Yield the cosines of vectors ``(Q, D)`` and ``(N, D)``, ``float64[q, N]`` a block."""
+) -> Iterator[npt.NDArray[np.float32]]:
+    """Yield the cosines of vectors ``(Q, D)`` and ``(N, D)``, ``float32[q, N]`` a block."""
     asked, stored = unit_rows(queries), unit_rows(documents)
     for block in row_blocks(len(asked), len(stored)):
-        yield (asked[block] @ stored.T).astype(np.float64)
+        yield asked[block] @ stored.T
 
 
 def logistic_baseline(
@@ -465,7 +465,7 @@ def collection_classifier_baseline(
     Returns None if the labels that the encoder was trained with are too few or too many for it.
 
     If the encoder has no classifier, one is fitted to the stored documents whose labels the encoder
-    was trained with. Labels are as in :func:`hummingbit.evaluation.evaluate.evaluate_collection`.
+    was trained with. Labels are as in :class:`hummingbit.evaluation.rankings.RelevanceSettings`.
 
     Raises:
         MetricError, EvaluationError: as :func:`classifier_baseline`.

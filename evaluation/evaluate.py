@@ -1,4 +1,4 @@
-"""Evaluates codes, scores, collections and runs with labelled or judged queries."""
+"""Evaluates codes, scores and runs with labelled or judged queries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.corpus.document import Document
-from hummingbit.encoder.codes import Codes, codes_from_hex
-from hummingbit.encoder.encoder import Content, Encoder
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.encoder import Encoder
 from hummingbit.evaluation.metrics import (
     DEFAULT_METRICS,
     Metric,
@@ -26,12 +25,9 @@ from hummingbit.evaluation.relevance import (
     LabelSet,
     Relevance,
     check_labels,
-    duplicates,
     find_encoded_ids,
     name_some,
-    relevance_by_hierarchy,
     relevance_by_label,
-    relevance_by_qrels,
 )
 from hummingbit.evaluation.result import Evaluation, EvaluationError, row_blocks
 from hummingbit.evaluation.ties import (
@@ -43,12 +39,9 @@ from hummingbit.evaluation.ties import (
     expect,
     worst,
 )
-from hummingbit.foundation.errors import InputError, counted
-from hummingbit.index.backend import CollectionBackend
+from hummingbit.foundation.errors import counted
 from hummingbit.index.engines.choice import build
 from hummingbit.index.engines.protocol import CodeIndex
-from hummingbit.index.query_syntax import PLAIN
-from hummingbit.index.records import EncodedQueries, Query, StoredDocument, labels_of
 
 
 class _Values:
@@ -143,17 +136,8 @@ def evaluate_by_score(
     for scores in score_blocks:
         block = slice(start, start + len(scores))
         _check_block(scores, block, n_queries, n_documents)
-        sets = relevance.query_sets[block]
-        block_self_rows = np.full(len(scores), -1) if self_rows is None else self_rows[block]
-        is_self = block_self_rows[:, None] == np.arange(n_documents)
-        other_scores = np.where(is_self, -np.inf, scores)
-        rankings = [_rank(row, depth) for row in other_scores]
-        ties = _count_ties(other_scores, rankings, sets, relevance, block_self_rows)
-        lists = RankedLists(
-            _grade_lists(rankings, depth, sets, relevance),
-            ties.totals,
-            ties.levels,
-            ties.relevant_from,
+        lists, ties = _rank_scores(
+            scores, depth, relevance, block, None if self_rows is None else self_rows[block]
         )
         n_without_relevant += int((ties.n_relevant == 0).sum())
         values.measure(block, lists, ties)
@@ -170,16 +154,35 @@ def evaluate_by_score(
     )
 
 
-def _parse_metrics(metrics: Iterable[str]) -> list[Metric]:
+def _parse_metrics(metrics: Iterable[str], why: str = "scores have none") -> list[Metric]:
     parsed_metrics = parse_metrics(metrics)
     for metric in parsed_metrics:
         if metric.needs_codes:
-            message = f"{metric.name} is defined by Hamming distances; scores have none"
+            message = f"{metric.name} is defined by Hamming distances; {why}"
             raise MetricError(message)
     return parsed_metrics
 
 
-def _rank(scores: Scores, depth: int) -> Ids:
+def _rank_scores(
+    scores: Scores, depth: int, relevance: Relevance, block: slice, self_rows: Ids | None
+) -> tuple[RankedLists, TieGroups]:
+    """Rank the database for a block of queries; `self_rows` has the row of the query, or -1."""
+    query_sets = relevance.query_sets[block]
+    totals, table = relevance.totals(query_sets), relevance.grades(query_sets).toarray()
+    if self_rows is not None:
+        scores = np.where(self_rows[:, None] == np.arange(scores.shape[1]), -np.inf, scores)
+        totals = totals.copy()
+        for query in np.flatnonzero(self_rows >= 0):
+            own_grade = table[query, relevance.document_sets[self_rows[query]]]
+            totals[query] -= relevance.levels == own_grade
+    ranked = []
+    for row, grades_of_sets in zip(scores, table, strict=True):
+        rows = _first_rows(row, depth)
+        ranked.append((row[rows], grades_of_sets[relevance.document_sets[rows]]))
+    return _lists_and_ties(ranked, depth, relevance.levels, totals, relevance.relevant_from)
+
+
+def _first_rows(scores: Scores, depth: int) -> Ids:
     """Return the first `depth` documents in order, and all that are tied with the last of them."""
     n = len(scores)
     worst = np.partition(scores, n - depth)[n - depth]
@@ -188,48 +191,37 @@ def _rank(scores: Scores, depth: int) -> Ids:
     return candidates[np.argsort(-scores[candidates], kind="stable")]
 
 
-def _grade_lists(rankings: list[Ids], depth: int, query_sets: Ids, relevance: Relevance) -> Counts:
-    """Return the grades of the first `depth` of each ranking, int64[q, depth], padded with 0."""
-    rows = np.zeros((len(rankings), depth), dtype=np.int64)
-    lengths = np.array([min(depth, len(ranking)) for ranking in rankings])
-    for line, ranking, length in zip(rows, rankings, lengths, strict=True):
-        line[:length] = ranking[:length]
-    grades: Counts = relevance.grade_lists(query_sets, rows)
-    return np.where(np.arange(depth) < lengths[:, None], grades, 0)
+def _lists_and_ties(
+    ranked: Sequence[tuple[Scores, Counts]],
+    depth: int,
+    levels: Counts,
+    totals: Counts,
+    relevant_from: int,
+) -> tuple[RankedLists, TieGroups]:
+    """Return the first `depth` grades of each query, and its groups of documents of equal score.
 
-
-def _count_ties(
-    scores: Scores, rankings: list[Ids], query_sets: Ids, relevance: Relevance, self_rows: Ids
-) -> TieGroups:
-    """Count the documents, and those of each grade, in each group of ties, best group first.
-
-    Every ranking ends with a whole group. `self_rows` has the row of the query itself, or -1.
+    `ranked` has the scores and grades of each query's documents, best first, and ends with a whole
+    group. `totals`, int64[Q, G], counts the documents of each of the grades `levels` in all.
     """
     counts, graded = [], []
-    totals = relevance.totals(query_sets).copy()
-    table = relevance.grades(query_sets).toarray()
-    for query in np.flatnonzero(self_rows >= 0):
-        grade = table[query, relevance.document_sets[self_rows[query]]]
-        totals[query] -= relevance.levels == grade
-    for row, ranking, grades_of_sets in zip(scores, rankings, table, strict=True):
-        group = np.cumsum(np.diff(row[ranking], prepend=row[ranking[:1]]) != 0)
-        grades = grades_of_sets[relevance.document_sets[ranking]]
+    for scores, grades in ranked:
+        group = np.cumsum(np.diff(scores, prepend=scores[:1]) != 0)
         counts.append(np.bincount(group))
         graded.append(
             np.stack(
                 [
                     np.bincount(group[grades == level], minlength=len(counts[-1]))
-                    for level in relevance.levels
+                    for level in levels
                 ],
                 axis=1,
             )
         )
-    return TieGroups(
-        n=_stack(counts),
-        by_grade=_stack(graded),
-        levels=relevance.levels,
-        totals=totals,
-        relevant_from=relevance.relevant_from,
+    lists = np.zeros((len(ranked), depth), dtype=np.int64)
+    for line, (_, grades) in zip(lists, ranked, strict=True):
+        line[: len(grades)] = grades[:depth]
+    return (
+        RankedLists(lists, totals, levels, relevant_from),
+        TieGroups(_stack(counts), _stack(graded), levels, totals, relevant_from),
     )
 
 
@@ -292,6 +284,7 @@ def evaluate_ranking(
         documents=len(database_codes),
         queries_without_relevant=len(without),
         distinct_codes=ranking.counts.n_distinct,
+        pairs_by_distance=ranking.pairs_by_distance,
         query_ids=tuple(query_ids),
         notes=(*notes, note) if len(without) else tuple(notes),
         warning=warning,
@@ -332,14 +325,17 @@ class _Ranking:
         self.counts = DistanceCounts(codes, relevance)
         self.n_relevant = np.zeros(len(query_codes), dtype=np.int64)
         self.n_documents = len(codes)
+        self.pairs_by_distance = np.zeros((2, codes.shape[1] * 8 + 1), dtype=np.int64)
         self._index = index
 
     def groups(self, block: slice) -> TieGroups:
-        """Count the documents at each distance, and record how many are relevant."""
+        """Count the documents at each distance, and add them to those of all queries."""
         self_rows = None if self._self_rows is None else self._self_rows[block]
         sets = self.relevance.query_sets[block]
         groups = self.counts.count(self.query_codes[block], sets, self_rows)
         self.n_relevant[block] = groups.n_relevant
+        relevant = groups.relevant.sum(axis=0)
+        self.pairs_by_distance += np.stack([relevant, groups.n.sum(axis=0) - relevant])
         return groups
 
     def lists(self, block: slice, depth: int, groups: TieGroups) -> RankedLists:
@@ -395,11 +391,7 @@ def _check_shapes(
         raise EvaluationError(message)
 
 
-# Codes or a collection, with labelled or judged queries
-
-
-# Parsing codes holds the interpreter lock until it is done.
-CODES_AT_ONCE = 10_000
+# Codes, or an encoder, with labelled queries
 
 
 def evaluate_codes(
@@ -432,7 +424,9 @@ def evaluate_codes(
     check_rows(query_codes, query_labels, "query")
     check_rows(database_codes, database_labels, "database")
     check_labels(query_labels, database_labels)
-    relevance = _relevance_by_labels(query_labels, database_labels, hierarchy, relevant_from)
+    relevance = relevance_by_label(
+        query_labels, database_labels, hierarchy=hierarchy, relevant_from=relevant_from
+    )
     return evaluate_ranking(query_codes, database_codes, relevance, names, self_rows=self_rows)
 
 
@@ -474,66 +468,6 @@ def evaluate_encoder(
     return replace(evaluation, notes=notes, warning=learned.warning)
 
 
-def evaluate_collection(
-    collection: CollectionBackend,
-    queries: Sequence[Document],
-    metrics: Iterable[str] = DEFAULT_METRICS,
-    label_field: str = "label",
-    *,
-    qrels: Mapping[str, Mapping[str, int]] | None = None,
-    hierarchy: bool = False,
-    relevant_from: int = 1,
-    exclude_self: bool = False,
-) -> Evaluation:
-    """Evaluate the codes of `collection` against `queries`.
-
-    Documents are relevant by label as in :func:`evaluate_codes`. With `qrels` (grades by query id
-    and document id), they are relevant as judged, and labels are ignored. The labels of a stored
-    document are in the `label_field` of its payload. The labels of a query are its own or, if it
-    has none, those in the same field of its payload.
-
-    With `exclude_self`, a query does not find the stored document that has its id.
-
-    Raises:
-        MetricError: if a name in `metrics` is not that of a metric.
-        EvaluationError: if there are no queries; the collection is empty; by label, a query has no
-            label or no document has one; by qrels, as
-            :func:`hummingbit.evaluation.relevance.relevance_by_qrels`; or both `hierarchy` and
-            `qrels` are set.
-        InputError: if the collection's encoder does not accept a query, or the `label_field` of a
-            document holds something other than labels.
-    """
-    names = [metric.name for metric in parse_metrics(metrics)]
-    queries, learned = unseen_queries(collection, queries)
-    query_ids = [query.id for query in queries]
-    stored = _read_stored_documents(collection, label_field, ids=qrels is not None or exclude_self)
-    relevance, notes = relevance_in(
-        stored,
-        queries,
-        label_field,
-        qrels=qrels,
-        hierarchy=hierarchy,
-        relevant_from=relevant_from,
-    )
-    if collection.encoder is None:
-        for query in queries:
-            if query.vector is None and query.code is None:
-                message = f"of the query {query.id!r} cannot be compared with codes; add a code"
-                raise InputError("text", message)
-    query_codes = encode_queries(collection, queries).codes
-    self_rows = rows_of(query_ids, stored.ids) if exclude_self else None
-    return evaluate_ranking(
-        query_codes,
-        stored.codes,
-        relevance,
-        names,
-        self_rows=self_rows,
-        query_ids=query_ids,
-        notes=[*learned.notes, *notes],
-        warning=learned.warning,
-    )
-
-
 # Queries that the encoder learned from
 
 
@@ -573,154 +507,7 @@ def unseen(encoder: Encoder, queries: Labelled) -> tuple[Labelled, Learned]:
     return queries if len(rows) == len(queries) else queries.take(rows), learned
 
 
-def unseen_queries(
-    collection: CollectionBackend,
-    queries: Sequence[Document],
-    documents: Sequence[StoredDocument] | None = None,
-) -> tuple[list[Document], Learned]:
-    """Return the queries that the collection's encoder did not learn from.
-
-    All of them are returned if it learned from all; see :func:`split_learned`. `documents` are
-    those of the collection, if they were read before. A query that is only a code is taken for one
-    that it did not learn from.
-    """
-    encoder = collection.encoder
-    if encoder is None or not encoder.learned or not queries:
-        return list(queries), Learned()
-
-    def content(document: Document | StoredDocument) -> Content | None:
-        return document.text if encoder.kind == "text" else document.vector
-
-    stored: list[tuple[str, Content | None]] = []
-    if encoder.kind == "vector" or not len(encoder.learned.hashes):
-        if documents is None:
-            ids = collection.existing_ids(sorted(encoder.learned.labelled_ids))
-            documents = [document for id_ in ids if (document := collection.get(id_)) is not None]
-        stored = [(document.id, content(document)) for document in documents]
-    is_learned = encoder.learned.contain(map(content, queries), stored)
-    rows, learned = split_learned(is_learned)
-    return [queries[row] for row in rows], learned
-
-
-def encode_queries(collection: CollectionBackend, queries: Sequence[Document]) -> EncodedQueries:
-    """Encode the text, vector or code of each query as a search of the collection does.
-
-    Raises:
-        InputError: if the collection's encoder does not accept a query.
-    """
-    encoded = [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
-    return collection.encode_queries(encoded, PLAIN)
-
-
-def rows_of(query_ids: Sequence[str], stored_ids: Sequence[str]) -> Ids:
-    """Return the row of the stored document with the id of each query, -1 if there is none."""
-    rows = {id_: row for row, id_ in enumerate(stored_ids)}
-    return np.array([rows.get(id_, -1) for id_ in query_ids], dtype=np.int64)
-
-
-def query_labels(queries: Sequence[Document], label_field: str = "label") -> list[LabelSet]:
-    """Return the labels of each query: its own or, if it has none, its payload's.
-
-    Raises:
-        InputError: if the `label_field` of a payload holds something other than labels.
-    """
-    return [query.labels or labels_of(query.payload, label_field) for query in queries]
-
-
-class StoredDocuments(NamedTuple):
-    """Codes, labels and ids of a collection by row; `ids` may be empty if labels are enough."""
-
-    codes: Codes
-    labels: list[LabelSet]
-    ids: list[str]
-
-
-def to_stored_documents(
-    documents: Sequence[StoredDocument], n_bits: int, label_field: str
-) -> StoredDocuments:
-    """Return codes, labels and ids of a collection's documents.
-
-    Raises:
-        InputError: if the `label_field` of a document holds something other than labels.
-    """
-    codes = np.empty((len(documents), n_bits // 8), dtype=np.uint8)
-    for start in range(0, len(documents), CODES_AT_ONCE):
-        some = documents[start : start + CODES_AT_ONCE]
-        codes[start : start + len(some)] = codes_from_hex(
-            [document.code for document in some], n_bits
-        )
-    labels = [labels_of(document.payload, label_field) for document in documents]
-    return StoredDocuments(codes, labels, [document.id for document in documents])
-
-
-def relevance_in(
-    stored: StoredDocuments,
-    queries: Sequence[Document],
-    label_field: str = "label",
-    *,
-    qrels: Mapping[str, Mapping[str, int]] | None = None,
-    hierarchy: bool = False,
-    relevant_from: int = 1,
-) -> tuple[Relevance, list[str]]:
-    """Return the relevance of `stored` documents to `queries`, and a sentence for each oddity.
-
-    Raises:
-        EvaluationError: as :func:`evaluate_collection`.
-        InputError: if the `label_field` of a query holds something other than labels.
-    """
-    query_ids = [query.id for query in queries]
-    if qrels is None:
-        labels = query_labels(queries, label_field)
-        check_labels(labels, stored.labels)
-        relevance = _relevance_by_labels(labels, stored.labels, hierarchy, relevant_from)
-        return relevance, [*_notes_of_ids(query_ids), *_notes_of_labels(stored.labels)]
-    if hierarchy:
-        message = "hierarchy and qrels are both set; relevance is by one of the two"
-        raise EvaluationError(message)
-    return relevance_by_qrels(qrels, query_ids, stored.ids, relevant_from)
-
-
-def _notes_of_ids(query_ids: Sequence[str]) -> list[str]:
-    repeated = duplicates(query_ids)
-    note = f"{len(repeated):,} query ids occur more than once: {name_some(repeated)}"
-    return [note] if repeated else []
-
-
-def _notes_of_labels(labels: Sequence[LabelSet]) -> list[str]:
-    n_unlabelled = sum(not label_set for label_set in labels)
-    note = (
-        f"{n_unlabelled:,} of {len(labels):,} documents have no label, so they count as relevant to"
-        " no query, and values are lower than if they had their labels"
-    )
-    return [note] if n_unlabelled else []
-
-
-def _read_stored_documents(
-    collection: CollectionBackend, label_field: str, *, ids: bool
-) -> StoredDocuments:
-    if ids:
-        return to_stored_documents(collection.all_documents(), collection.n_bits, label_field)
-    return StoredDocuments(*collection.labelled_codes(label_field), [])
-
-
-def _relevance_by_labels(
-    query_labels: Sequence[LabelSet],
-    database_labels: Sequence[LabelSet],
-    hierarchy: bool,
-    relevant_from: int,
-) -> Relevance:
-    if hierarchy:
-        return relevance_by_hierarchy(query_labels, database_labels, relevant_from)
-    if relevant_from != 1:
-        message = f"relevant_from is {relevant_from}; without a hierarchy it must be 1"
-        raise EvaluationError(message)
-    return relevance_by_label(query_labels, database_labels)
-
-
 # A TREC run, the ranked lists of any system, by qrels
-
-
-Table = npt.NDArray[np.int64]
 
 
 def evaluate_run(
@@ -741,11 +528,7 @@ def evaluate_run(
         EvaluationError: if the run has no list for any judged query, no judgement has a grade from
             `relevant_from` on, or a score is NaN.
     """
-    parsed_metrics = parse_metrics(metrics)
-    for metric in parsed_metrics:
-        if metric.needs_codes:
-            message = f"{metric.name} is defined by Hamming distances; a run has none"
-            raise MetricError(message)
+    parsed_metrics = _parse_metrics(metrics, "a run has none")
     retrieved = {document for scores in run.values() for document in scores}
     qrels = find_encoded_ids(qrels, run, retrieved)
     query_ids = [query for query, graded in qrels.items() if graded]
@@ -756,58 +539,38 @@ def evaluate_run(
     if max(grades, default=0) < relevant_from or relevant_from < 1:
         message = f"no judgement has a grade of {relevant_from} or more; nothing is relevant"
         raise EvaluationError(message)
-    lists, groups = _rank_lists(run, qrels, query_ids, np.array(sorted(grades)), relevant_from)
-    n_relevant = groups.n_relevant
-    return Evaluation(
-        per_query={metric.name: measure(metric, lists) for metric in parsed_metrics},
-        expected_per_query={metric.name: expect(metric, groups) for metric in parsed_metrics},
-        best_per_query={metric.name: best(metric, groups) for metric in parsed_metrics},
-        worst_per_query={metric.name: worst(metric, groups) for metric in parsed_metrics},
-        ceiling_per_query={metric.name: ceiling(metric, groups) for metric in parsed_metrics},
-        queries=len(query_ids),
-        documents=len(retrieved),
-        queries_without_relevant=int((n_relevant == 0).sum()),
-        query_ids=tuple(query_ids),
-        notes=_oddities(run, query_ids, n_relevant),
-    )
-
-
-def _rank_lists(
-    run: Mapping[str, Mapping[str, float]],
-    qrels: Mapping[str, Mapping[str, int]],
-    query_ids: list[str],
-    levels: Table,
-    relevant_from: int,
-) -> tuple[RankedLists, TieGroups]:
-    longest = max(1, *(len(run.get(query, {})) for query in query_ids))
-    grades = np.zeros((len(query_ids), longest), dtype=np.int64)
-    n = np.zeros((len(query_ids), longest), dtype=np.int64)
-    by_grade = np.zeros((len(query_ids), longest, len(levels)), dtype=np.int64)
-    totals = np.zeros((len(query_ids), len(levels)), dtype=np.int64)
+    levels = np.array(sorted(grades))
+    ranked, totals = [], np.zeros((len(query_ids), len(levels)), dtype=np.int64)
     for row, query in enumerate(query_ids):
-        judged_grades = np.array(list(qrels[query].values()))
-        totals[row] = (judged_grades[:, None] == levels).sum(axis=0)
-        retrieved = run.get(query, {})
-        scores = np.array(list(retrieved.values()), dtype=np.float64)
-        if np.isnan(scores).any():
-            message = f"a score of query {query!r} is NaN; every score must be a number"
-            raise EvaluationError(message)
-        order = np.argsort(-scores, kind="stable")
-        list_grades = np.array(
-            [qrels[query].get(document, 0) for document in retrieved], dtype=np.int64
-        )[order]
-        grades[row, : len(order)] = list_grades
-        group = np.cumsum(np.diff(scores[order], prepend=scores[order[:1]]) != 0)
-        np.add.at(n[row], group, 1)
-        np.add.at(by_grade[row], group, list_grades[:, None] == levels)
-    return (
-        RankedLists(grades, totals, levels, relevant_from),
-        TieGroups(n, by_grade, levels, totals, relevant_from),
+        totals[row] = (np.array(list(qrels[query].values()))[:, None] == levels).sum(axis=0)
+        ranked.append(_ranked_list(query, run.get(query, {}), qrels[query]))
+    longest = max(1, *(len(scores) for scores, _ in ranked))
+    lists, ties = _lists_and_ties(ranked, longest, levels, totals, relevant_from)
+    values = _Values(parsed_metrics, len(query_ids))
+    values.measure(slice(None), lists, ties)
+    return values.evaluation(
+        documents=len(retrieved),
+        queries_without_relevant=int((ties.n_relevant == 0).sum()),
+        query_ids=tuple(query_ids),
+        notes=_oddities(run, query_ids, ties.n_relevant),
     )
+
+
+def _ranked_list(
+    query: str, retrieved: Mapping[str, float], judged: Mapping[str, int]
+) -> tuple[Scores, Counts]:
+    """Return the scores and the grades of the documents of a list, best first."""
+    scores = np.array(list(retrieved.values()), dtype=np.float64)
+    if np.isnan(scores).any():
+        message = f"a score of query {query!r} is NaN; every score must be a number"
+        raise EvaluationError(message)
+    order = np.argsort(-scores, kind="stable")
+    grades = np.array([judged.get(document, 0) for document in retrieved], dtype=np.int64)
+    return scores[order], grades[order]
 
 
 def _oddities(
-    run: Mapping[str, Mapping[str, float]], query_ids: list[str], n_relevant: Table
+    run: Mapping[str, Mapping[str, float]], query_ids: list[str], n_relevant: Counts
 ) -> tuple[str, ...]:
     judged = set(query_ids)
     unjudged = [query for query in run if query not in judged]

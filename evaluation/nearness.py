@@ -9,11 +9,10 @@ import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.encoder import Inputs
-from hummingbit.evaluation.baselines import tfidf_scores
+from hummingbit.evaluation.baselines import cosine_blocks, tfidf_scores
 from hummingbit.evaluation.relevance import Ids
-from hummingbit.evaluation.result import EvaluationError, row_blocks
+from hummingbit.evaluation.result import EvaluationError
 from hummingbit.evaluation.trec import Qrels
-from hummingbit.foundation.arrays import unit_rows
 from hummingbit.index.records import StoredDocument
 
 
@@ -94,9 +93,7 @@ def _cosines(documents: Inputs, queries: Inputs) -> Iterator[npt.NDArray[np.floa
     if documents.shape[1:] != queries.shape[1:]:
         found = f"documents have vectors of {documents.shape[1]} numbers, queries of"
         raise EvaluationError(f"{found} {queries.shape[1]}; nearest compares vectors of one length")
-    unit = unit_rows(documents)
-    for block in row_blocks(len(queries), len(documents)):
-        yield np.asarray(unit_rows(queries[block]) @ unit.T, dtype=np.float32)
+    yield from cosine_blocks(queries, documents)
 
 
 def _largest(cosines: npt.NDArray[np.float32], count: int) -> Ids:

@@ -5,29 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
-from hummingbit.encoder.codes import Codes
-from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
+from hummingbit.encoder.codes import Codes, codes_from_hex
+from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Content
 from hummingbit.evaluation.evaluate import (
-    StoredDocuments,
+    Learned,
+    Scores,
     build_index,
-    encode_queries,
     evaluate_by_score,
     evaluate_ranking,
-    query_labels,
-    relevance_in,
-    rows_of,
-    to_stored_documents,
-    unseen_queries,
+    split_learned,
 )
 from hummingbit.evaluation.metrics import DEFAULT_METRICS, parse_metrics
 from hummingbit.evaluation.nearness import nearest_qrels
-from hummingbit.evaluation.relevance import Ids, Relevance, name_some
+from hummingbit.evaluation.relevance import (
+    Ids,
+    LabelSet,
+    Relevance,
+    check_labels,
+    duplicates,
+    name_some,
+    query_labels,
+    relevance_by_label,
+    relevance_by_qrels,
+)
 from hummingbit.evaluation.result import Evaluation, EvaluationError
 from hummingbit.evaluation.trec import format_run
 from hummingbit.foundation.arrays import sorted_distinct
@@ -38,6 +44,7 @@ from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.protocol import CodeIndex
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.filters import Exists, Filter, Or
+from hummingbit.index.query_syntax import PLAIN
 from hummingbit.index.rankings import (
     ASYMMETRIC,
     BY_WORDS,
@@ -46,7 +53,7 @@ from hummingbit.index.rankings import (
     quantize_weights,
     ranking_without_text,
 )
-from hummingbit.index.records import EncodedQueries
+from hummingbit.index.records import EncodedQueries, Query, StoredDocument, labels_of
 from hummingbit.index.search import (
     DEFAULT_OVERSAMPLE,
     Hybrid,
@@ -64,14 +71,96 @@ DEPTH = 1000
 
 Floats = npt.NDArray[np.float64]
 
-# A collection and its queries, read once for all parts of a report.
+# The documents of a collection, and the queries that its encoder did not learn from.
+
+
+# Parsing codes holds the interpreter lock until it is done.
+CODES_AT_ONCE = 10_000
+
+
+class StoredDocuments(NamedTuple):
+    """Codes, labels and ids of a collection by row."""
+
+    codes: Codes
+    labels: list[LabelSet]
+    ids: list[str]
+
+
+def to_stored_documents(
+    documents: Sequence[StoredDocument], n_bits: int, label_field: str
+) -> StoredDocuments:
+    """Return codes, labels and ids of a collection's documents.
+
+    Raises:
+        InputError: if the `label_field` of a document holds something other than labels.
+    """
+    codes = np.empty((len(documents), n_bits // 8), dtype=np.uint8)
+    for start in range(0, len(documents), CODES_AT_ONCE):
+        some = documents[start : start + CODES_AT_ONCE]
+        codes[start : start + len(some)] = codes_from_hex(
+            [document.code for document in some], n_bits
+        )
+    labels = [labels_of(document.payload, label_field) for document in documents]
+    return StoredDocuments(codes, labels, [document.id for document in documents])
+
+
+def unseen_queries(
+    collection: CollectionBackend,
+    queries: Sequence[Document],
+    documents: Sequence[StoredDocument] | None = None,
+) -> tuple[list[Document], Learned]:
+    """Return the queries that the collection's encoder did not learn from.
+
+    All of them are returned if it learned from all; see :func:`split_learned`. `documents` are
+    those of the collection, if they were read before. A query that is only a code is taken for one
+    that it did not learn from.
+    """
+    encoder = collection.encoder
+    if encoder is None or not encoder.learned or not queries:
+        return list(queries), Learned()
+
+    def content(document: Document | StoredDocument) -> Content | None:
+        return document.text if encoder.kind == "text" else document.vector
+
+    stored: list[tuple[str, Content | None]] = []
+    if encoder.kind == "vector" or not len(encoder.learned.hashes):
+        if documents is None:
+            ids = collection.existing_ids(sorted(encoder.learned.labelled_ids))
+            documents = [document for id_ in ids if (document := collection.get(id_)) is not None]
+        stored = [(document.id, content(document)) for document in documents]
+    is_learned = encoder.learned.contain(map(content, queries), stored)
+    rows, learned = split_learned(is_learned)
+    return [queries[row] for row in rows], learned
+
+
+def encode_queries(collection: CollectionBackend, queries: Sequence[Document]) -> EncodedQueries:
+    """Encode the text, vector or code of each query as a search of the collection does.
+
+    Raises:
+        InputError: if the collection's encoder does not accept a query.
+    """
+    encoded = [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
+    return collection.encode_queries(encoded, PLAIN)
+
+
+def rows_of(query_ids: Sequence[str], stored_ids: Sequence[str]) -> Ids:
+    """Return the row of the stored document with the id of each query, -1 if there is none."""
+    rows = {id_: row for row, id_ in enumerate(stored_ids)}
+    return np.array([rows.get(id_, -1) for id_ in query_ids], dtype=np.int64)
+
+
+# Which documents are relevant.
 
 
 @dataclass(frozen=True, slots=True)
 class RelevanceSettings:
-    """Which documents count as relevant; see :func:`evaluate_collection`.
+    """Which documents count as relevant.
 
-    With `nearest`, the documents nearest to a query are relevant
+    Without `qrels` (grades by query id and document id), documents are relevant by label as in
+    :func:`hummingbit.evaluation.evaluate.evaluate_codes`. The labels of a stored document are in
+    the `label_field` of its payload. The labels of a query are its own or, if it has none, those in
+    the same field of its payload. With `exclude_self`, a query does not find the stored document
+    that has its id. With `nearest`, the documents nearest to a query are relevant
     (:mod:`hummingbit.evaluation.nearness`), that many for each query. With `only_labelled`, only
     documents with a label are searched.
     """
@@ -96,16 +185,23 @@ class RelevanceSettings:
         """Return the relevance of `stored` documents, and a sentence for each oddity.
 
         Raises:
-            EvaluationError, InputError: as :func:`hummingbit.evaluation.evaluate.relevance_in`.
+            EvaluationError: if there are no queries or documents; by label, a query has no label or
+                no document has one; by qrels, as
+                :func:`hummingbit.evaluation.relevance.relevance_by_qrels`; or both are set.
+            InputError: if the `label_field` of a query holds something other than labels.
         """
-        return relevance_in(
-            stored,
-            queries,
-            self.label_field,
-            qrels=self.qrels,
-            hierarchy=self.hierarchy,
-            relevant_from=self.relevant_from,
-        )
+        query_ids = [query.id for query in queries]
+        if self.qrels is None:
+            labels = query_labels(queries, self.label_field)
+            check_labels(labels, stored.labels)
+            relevance = relevance_by_label(
+                labels, stored.labels, hierarchy=self.hierarchy, relevant_from=self.relevant_from
+            )
+            return relevance, [*_notes_of_ids(query_ids), *_notes_of_labels(stored.labels)]
+        if self.hierarchy:
+            message = "hierarchy and qrels are both set; relevance is by one of the two"
+            raise EvaluationError(message)
+        return relevance_by_qrels(self.qrels, query_ids, stored.ids, self.relevant_from)
 
     def describe(self) -> str:
         """Return a phrase that says which documents count as relevant."""
@@ -120,6 +216,24 @@ class RelevanceSettings:
         if self.only_labelled:
             kind += ", among labelled documents"
         return f"{kind}, the query itself left out" if self.exclude_self else kind
+
+
+def _notes_of_ids(query_ids: Sequence[str]) -> list[str]:
+    repeated = duplicates(query_ids)
+    note = f"{len(repeated):,} query ids occur more than once: {name_some(repeated)}"
+    return [note] if repeated else []
+
+
+def _notes_of_labels(labels: Sequence[LabelSet]) -> list[str]:
+    n_unlabelled = sum(not label_set for label_set in labels)
+    note = (
+        f"{n_unlabelled:,} of {len(labels):,} documents have no label, so they count as relevant to"
+        " no query, and values are lower than if they had their labels"
+    )
+    return [note] if n_unlabelled else []
+
+
+# A collection and its queries, read once for all parts of a report.
 
 
 FIRST_PASSAGES = (
@@ -137,7 +251,7 @@ class EvaluationInput:
 
     `codes` (uint8[N, C]), `labels` and `documents` have an entry for each document that is
     searched, in the order of rows. `queries` are those that the encoder did not learn from
-    (:func:`hummingbit.evaluation.evaluate.unseen_queries`), and `query_labels`, `query_ids`,
+    (:func:`unseen_queries`), and `query_labels`, `query_ids`,
     `texts` and `encoded` have an entry for each of them. `self_rows` is as in
     :func:`hummingbit.evaluation.evaluate.evaluate_ranking`. `notes` has a sentence for each oddity,
     `warning` one if the values are of training data. `n_unlabelled` counts the documents without a
@@ -153,10 +267,11 @@ class EvaluationInput:
         """Read the documents and encode the queries.
 
         Raises:
-            EvaluationError, InputError: as
-            :func:`hummingbit.evaluation.evaluate.evaluate_collection`. EvaluationError: as
-            :func:`hummingbit.evaluation.nearness.nearest_qrels`, or if `settings` has
+            EvaluationError: as :meth:`RelevanceSettings.apply` and
+                :func:`hummingbit.evaluation.nearness.nearest_qrels`, or if `settings` has
                 `nearest` and `qrels` or `hierarchy`.
+            InputError: if the collection's encoder does not accept a query, or the `label_field` of
+                a document holds something other than labels.
         """
         self.collection, self.generation = collection, collection.generation
         self.settings = settings
@@ -318,7 +433,7 @@ class EvaluationInput:
             query_codes, codes, self.relevance, metrics, self_rows=self.self_rows
         )
 
-    def evaluate_scores(self, blocks: Iterable[Floats], metrics: Iterable[str]) -> Evaluation:
+    def evaluate_scores(self, blocks: Iterable[Scores], metrics: Iterable[str]) -> Evaluation:
         """Measure scores of all documents, float[q, N] a block, by the same relevance."""
         return evaluate_by_score(blocks, self.relevance, metrics, self_rows=self.self_rows)
 
@@ -512,19 +627,23 @@ def evaluate_rankings(
     *As served* is the list that a search returns. It lacks the documents that the search does not
     find, such as those without a word of the query. Documents of equal score are tied. ``hamming``
     and ``asymmetric`` find every document; of the other rankings, and in a collection with
-    passages, the first :data:`DEPTH` hits are evaluated. Relevance is as in
-    :func:`hummingbit.evaluation.evaluate.evaluate_collection`.
+    passages, the first :data:`DEPTH` hits are evaluated.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric, or needs Hamming distances.
         EvaluationError: if the collection was written to during the evaluation; or as
-            :func:`hummingbit.evaluation.evaluate.evaluate_collection`.
+            :class:`EvaluationInput`.
         InputError: if there is no such ranking, or it does not accept a query.
     """
     names = list(dict.fromkeys(rankings))
     check_rankings(names, oversample)
+    metric_names = [metric.name for metric in parse_metrics(metrics)]
     data = EvaluationInput(collection, queries, settings or RelevanceSettings())
-    metric_names = list(metrics)
+    if HAMMING in names and collection.encoder is None:
+        for query in data.queries:
+            if query.vector is None and query.code is None:
+                message = f"of the query {query.id!r} cannot be compared with codes; add a code"
+                raise InputError("text", message)
     evaluations = {name: data.evaluate(metric_names, name, oversample=oversample) for name in names}
     data.check_generation(collection.generation)
     return evaluations

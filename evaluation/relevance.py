@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from hummingbit.corpus.document import Document
 from hummingbit.encoder.encoder import Inputs
 from hummingbit.evaluation.result import EvaluationError, row_blocks
 from hummingbit.evaluation.trec import from_trec_id
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.records import labels_of
 
 # Which documents are relevant to a query, and to what grade: by labels or by their hierarchy.
 
@@ -138,15 +140,26 @@ class Relevance:
 
 
 def relevance_by_label(
-    query_labels: Sequence[LabelSet], document_labels: Sequence[LabelSet]
+    query_labels: Sequence[LabelSet],
+    document_labels: Sequence[LabelSet],
+    *,
+    hierarchy: bool = False,
+    relevant_from: int = 1,
 ) -> Relevance:
     """Grade a document 1 for a query if their label sets share a tag, else 0.
 
-    Single labels must be equal. A document without a label is relevant to no query.
+    Single labels must be equal. A document without a label is relevant to no query. With
+    `hierarchy`, grades are those of :func:`relevance_by_hierarchy`.
 
     Raises:
-        EvaluationError: if the labels of a query or document are not a tuple.
+        EvaluationError: if the labels of a query or document are not a tuple, or `relevant_from` is
+            not 1 without `hierarchy`.
     """
+    if hierarchy:
+        return relevance_by_hierarchy(query_labels, document_labels, relevant_from)
+    if relevant_from != 1:
+        message = f"relevant_from is {relevant_from}; without a hierarchy it must be 1"
+        raise EvaluationError(message)
     return _relevance_by_prefix(query_labels, document_labels, 1, 1, separator=None)
 
 
@@ -250,6 +263,15 @@ def check_labels(query_labels: Sequence[LabelSet], document_labels: Sequence[Lab
             " there is nothing to compare the labels of the queries with"
         )
         raise EvaluationError(message)
+
+
+def query_labels(queries: Sequence[Document], label_field: str = "label") -> list[LabelSet]:
+    """Return the labels of each query: its own or, if it has none, its payload's.
+
+    Raises:
+        InputError: if the `label_field` of a payload holds something other than labels.
+    """
+    return [query.labels or labels_of(query.payload, label_field) for query in queries]
 
 
 def _number_label_sets(labels: Sequence[LabelSet], whose: str) -> tuple[Ids, list[LabelSet]]:

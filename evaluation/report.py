@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from hummingbit.corpus.document import Document, Vector
 from hummingbit.encoder.analyzers import VISIBLE
-from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes, whole_codes
+from hummingbit.encoder.codes import hamming_distance
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.evaluation.baselines import (
     BM25,
@@ -47,19 +47,20 @@ from hummingbit.evaluation.rankings import (
     check_rankings,
     parse_ranking,
 )
-from hummingbit.evaluation.relevance import Ids, LabelSet, Relevance
-from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery, row_blocks
+from hummingbit.evaluation.relevance import LabelSet
+from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery
 from hummingbit.evaluation.significance import (
     bootstrap_intervals,
     compare_with_baselines,
     format_p_value,
 )
-from hummingbit.evaluation.ties import DistanceCounts
 from hummingbit.foundation.errors import HummingbitError, InputError, counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.code_statistics import occupancy, shares_of_ones
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
+from hummingbit.index.maps import DistinctCodes
 from hummingbit.index.rankings import HAMMING, HYBRID
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import DEFAULT_OVERSAMPLE
@@ -523,51 +524,6 @@ def _change_cells(change: Change) -> list[str]:
 MAX_TEXT = 200
 
 
-def pairs_by_distance(
-    codes: Codes, query_codes: Codes, relevance: Relevance, self_rows: Ids | None = None
-) -> tuple[list[int], list[int]]:
-    """Count the pairs of query and document at each distance from 0 to n_bits.
-
-    Returns the counts of relevant pairs and of the others. `self_rows`, int64[Q], is the row of the
-    document that is the query itself, which is not counted, or -1 if there is none.
-    """
-    counts = DistanceCounts(codes, relevance)
-    n_distances = codes.shape[1] * 8 + 1
-    relevant, total = np.zeros(n_distances, np.int64), np.zeros(n_distances, np.int64)
-    for block in row_blocks(len(query_codes), n_distances * max(1, len(relevance.levels))):
-        block_self_rows = None if self_rows is None else self_rows[block]
-        groups = counts.count(query_codes[block], relevance.query_sets[block], block_self_rows)
-        relevant += groups.relevant.sum(axis=0)
-        total += groups.n.sum(axis=0)
-    return relevant.tolist(), (total - relevant).tolist()
-
-
-def bucket_occupancy(codes: Codes) -> list[Bucket]:
-    """Group the distinct codes by how many documents share them: 1, 2 to 3, 4 to 7, and so on.
-
-    Empty groups are left out.
-    """
-    _, sizes = np.unique(whole_codes(codes), return_counts=True)
-    group = np.floor(np.log2(sizes)).astype(np.int64)
-    return [
-        Bucket(
-            smallest=2 ** int(number),
-            largest=2 ** (int(number) + 1) - 1,
-            codes=int((group == number).sum()),
-            documents=int(sizes[group == number].sum()),
-        )
-        for number in np.unique(group)
-    ]
-
-
-def bit_balance(codes: Codes) -> list[float]:
-    """Return the share of documents in which each bit is 1, by bit."""
-    ones = np.zeros(codes.shape[1] * 8, dtype=np.int64)
-    for block in row_blocks(len(codes), len(ones)):
-        ones += unpack_codes(codes[block]).sum(axis=0, dtype=np.int64)
-    return list(map(float, ones / len(codes)))
-
-
 def class_figures(
     query_labels: Sequence[LabelSet],
     document_labels: Sequence[LabelSet],
@@ -1005,9 +961,9 @@ def _figures(
 
 
 def _shape(data: EvaluationInput, evaluation: Evaluation, curve: Mapping[str, int]) -> Shape:
-    relevant, others = pairs_by_distance(
-        data.codes, data.encoded.codes, data.relevance, data.self_rows
-    )
+    distinct = DistinctCodes.of(data.codes)
+    sizes = np.bincount(distinct.code_of)
+    relevant, others = evaluation.pairs_by_distance.tolist()
     served, expected = evaluation.metrics, evaluation.expected
     best, worst = evaluation.best, evaluation.worst
     return Shape(
@@ -1020,8 +976,12 @@ def _shape(data: EvaluationInput, evaluation: Evaluation, curve: Mapping[str, in
             worst=[worst[name] for name in curve],
             best=[best[name] for name in curve],
         ),
-        buckets=bucket_occupancy(data.codes),
-        bit_balance=bit_balance(data.codes),
+        buckets=[
+            Bucket(smallest=least, largest=2 * least - 1, codes=codes, documents=documents)
+            for least, codes, documents in occupancy(sizes)
+            if codes
+        ],
+        bit_balance=shares_of_ones(distinct.codes, sizes).tolist(),
     )
 
 

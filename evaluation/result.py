@@ -41,7 +41,9 @@ class Evaluation:
     of the input that did not stop the evaluation, such as judgements of documents that are not
     stored. `warning` is a sentence if the encoder learned from all of the queries, so that the
     values are of training data. `ceiling_per_query` has the values of the ideal ranking; it is
-    empty where there is none.
+    empty where there is none. `pairs_by_distance`, int64[2, n_bits + 1], counts the pairs of a
+    query and a relevant document, and the other pairs, at each Hamming distance; it is empty
+    if the ranking is another.
     """
 
     per_query: Mapping[str, PerQuery]
@@ -56,6 +58,9 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     warning: str | None = None
     ceiling_per_query: Mapping[str, PerQuery] = field(default_factory=dict)
+    pairs_by_distance: npt.NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros((2, 0), dtype=np.int64)
+    )
 
     @property
     def metrics(self) -> dict[str, float]:

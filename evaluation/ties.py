@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from hummingbit.encoder.codes import Codes, hamming_distance, whole_codes
+from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.evaluation.metrics import (
     RECALL_LEVELS,
     Kind,
@@ -40,6 +40,7 @@ from hummingbit.evaluation.metrics import (
 from hummingbit.evaluation.relevance import Ids, Relevance
 from hummingbit.evaluation.result import row_blocks
 from hummingbit.index.engines.choice import SizedCodes
+from hummingbit.index.maps import DistinctCodes
 
 # Metrics that are sums over ranks or depend on the first hit only
 
@@ -552,7 +553,7 @@ class DistanceCounts:
     """
 
     def __init__(self, codes: Codes, relevance: Relevance) -> None:
-        distinct, code_of_document = _distinct_codes(codes)
+        distinct, code_of_document = DistinctCodes.of(codes)
         self.n_distinct = len(distinct)
         self._distinct = distinct
         self._n_bits = codes.shape[1] * 8
@@ -615,19 +616,13 @@ class DistanceCounts:
         return np.argsort(small, axis=1, kind="stable")
 
 
-def _distinct_codes(codes: Codes) -> tuple[Codes, Ids]:
-    """Return the distinct codes and, for each document, the position of its code among them."""
-    _, first, positions = np.unique(whole_codes(codes), return_index=True, return_inverse=True)
-    return codes[first], positions
-
-
 def _distinct_queries(codes: Codes, sets: Ids) -> tuple[Codes, Ids, Ids]:
     """Return the codes and the sets of the distinct pairs, and the pair of each query.
 
     Pairs of one set are adjacent.
     """
     pairs = np.hstack([np.ascontiguousarray(sets[:, None]).view(np.uint8), codes])
-    distinct, positions = _distinct_codes(pairs)
+    distinct, positions = DistinctCodes.of(pairs)
     size = sets.itemsize
     distinct_sets = np.ascontiguousarray(distinct[:, :size]).view(np.int64)[:, 0]
     return distinct[:, size:], distinct_sets, positions

@@ -65,7 +65,7 @@ def code_statistics(generation: IndexSnapshot) -> dict[str, Any]:
     if n == 0 or not generation.n_bits:
         names = ("largest_share", "entropy", "bit_balance", "bit_entropy", "bit_correlation")
         return {"distinct_codes": 0, **dict.fromkeys(names), "dead_bits": [], "occupancy": {}}
-    shares = _shares_of_ones(codes, counts)
+    shares = shares_of_ones(codes, counts)
     dead = (shares == 0) | (shares == 1)
     return {
         "distinct_codes": len(codes),
@@ -75,7 +75,7 @@ def code_statistics(generation: IndexSnapshot) -> dict[str, Any]:
         "bit_entropy": _spread(_bit_entropy(shares)),
         "dead_bits": np.flatnonzero(dead).tolist(),
         "bit_correlation": _mean_correlation(codes, counts),
-        "occupancy": _occupancy(counts),
+        "occupancy": {str(least): codes for least, codes, _ in occupancy(counts)},
     }
 
 
@@ -100,7 +100,7 @@ def _entropy(counts: Integers) -> float:
     return float(np.log2(n) - counts @ np.log2(counts) / n)
 
 
-def _shares_of_ones(codes: Codes, counts: Integers) -> Numbers:
+def shares_of_ones(codes: Codes, counts: Integers) -> Numbers:
     """Return the share of documents in which each bit is 1; code c has ``counts[c]`` documents."""
     total = np.zeros(codes.shape[1] * 8)
     for start in range(0, len(codes), CODES_AT_ONCE):
@@ -145,10 +145,14 @@ def _mean_correlation(codes: Codes, counts: Integers) -> dict[str, float] | None
     return {"mean": float(pairs.mean()), "most": float(pairs.max())} if len(pairs) else None
 
 
-def _occupancy(counts: Integers) -> dict[str, int]:
-    """Count codes by their number of documents, in steps that double: 1, 2, 4, 8, …"""
-    steps = np.bincount(np.frexp(counts.astype(np.float64))[1] - 1)
-    return {str(2**step): int(count) for step, count in enumerate(steps)}
+def occupancy(counts: Integers) -> list[tuple[int, int, int]]:
+    """Group codes by their number of documents: 1, 2 to 3, 4 to 7, and so on.
+
+    Returns the least number of each group, and its codes and documents.
+    """
+    steps = np.frexp(counts.astype(np.float64))[1] - 1
+    groups = zip(np.bincount(steps), np.bincount(steps, counts), strict=True)
+    return [(2**step, int(codes), int(n)) for step, (codes, n) in enumerate(groups)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,7 @@ def profile_of(table: CodeTable) -> CodeProfile:
         distinct_codes=len(table.codes),
         alone=int((table.documents == 1).sum()),
         entropy=_entropy(table.documents) if n else None,
-        ones=_shares_of_ones(table.codes, table.documents).tolist() if n else [],
+        ones=shares_of_ones(table.codes, table.documents).tolist() if n else [],
         correlation=np.round(correlations, 3).tolist(),
         step=step,
         largest=[_bucket(table, int(position)) for position in largest],

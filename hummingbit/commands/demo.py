@@ -31,8 +31,7 @@ from hummingbit.evaluation.baselines import (
     tfidf_cosine,
     tfidf_scores,
 )
-from hummingbit.evaluation.evaluate import evaluate_by_score, evaluate_collection
-from hummingbit.evaluation.metrics import DEFAULT_METRICS
+from hummingbit.evaluation.evaluate import evaluate_by_score
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.relevance import relevance_by_qrels
 from hummingbit.evaluation.result import Evaluation
@@ -167,10 +166,9 @@ def _find_topics(
     reference = ClassifierReference(trained.encoder, trained.classifier)
     training_rows = data.labelled(data.rows_of(trained.labelled_ids))
     database, labelled = data.labelled(), query_data.labelled()
-    searched = evaluate_rankings(collection, queries, (ASYMMETRIC, HYBRID, BM25), DEFAULT_METRICS)
+    searched = evaluate_rankings(collection, queries, (HAMMING, ASYMMETRIC, HYBRID, BM25))
     soft = soft_class_scores(trained.encoder, database, labelled)
     return {
-        METHODS[HAMMING]: evaluate_collection(collection, queries),
         **{METHODS[ranking]: evaluation for ranking, evaluation in searched.items()},
         "TF-IDF cosine": tfidf_cosine(database, labelled),
         "classifier baseline": classifier_baseline(reference, training_rows, database, labelled),

@@ -45,7 +45,6 @@ from hummingbit.evaluation.baselines import ClassifierReference, classifier_base
 from hummingbit.evaluation.evaluate import (
     evaluate_encoder,
     evaluate_run,
-    query_labels,
     split_learned,
     unseen,
 )
@@ -73,6 +72,7 @@ from hummingbit.evaluation.metrics import (
     parse_metrics,
 )
 from hummingbit.evaluation.rankings import SERVED, RelevanceSettings, check_codes_weights
+from hummingbit.evaluation.relevance import query_labels
 from hummingbit.evaluation.report import (
     Job,
     MetricFigures,

@@ -13,7 +13,6 @@ from hummingbit.commands.options import OptionError, naming
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels
 from hummingbit.corpus.readers import read_documents
-from hummingbit.evaluation.evaluate import unseen_queries
 from hummingbit.evaluation.fusion import (
     JUDGED_METRIC,
     LEAST_HELD_OUT,
@@ -29,6 +28,7 @@ from hummingbit.evaluation.fusion import (
     made_curve,
     validated,
 )
+from hummingbit.evaluation.rankings import unseen_queries
 from hummingbit.evaluation.report import Report
 from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.slices import begin_stage

@@ -72,7 +72,7 @@ def test_codes_that_find_documents_get_more_weight_than_those_that_do_not(
 def test_a_query_is_left_out_of_its_document() -> None:
     encoder = text_encoder()
     pairs = zip(random_texts(30, 1), random_texts(30, 2), strict=True)
-    texts = [f"{one}. {other}." for one, other in pairs]
+    texts = [f"{item}. {other}." for item, other in pairs]
     items = known_items(encoder, texts, seed=0)
     assert items is not None
     assert len(items.sought) == len(items.queries) > 20

@@ -27,8 +27,8 @@ def test_the_nearest_have_the_largest_cosines_above_zero(seed: int, width: int, 
         positive = sorted(cosines[cosines > 1e-6].tolist(), reverse=True)
         found = cosines[rows].tolist()
         # The cosine of a right angle may round to a little more than 0.
-        assert [one for one in found if one > 1e-6] == pytest.approx(positive[:count], abs=1e-5)
-        assert all(one > -1e-6 for one in found)
+        assert [item for item in found if item > 1e-6] == pytest.approx(positive[:count], abs=1e-5)
+        assert all(item > -1e-6 for item in found)
         assert len(found) <= count
         assert len(set(rows.tolist())) == len(rows)
 

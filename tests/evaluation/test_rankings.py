@@ -15,8 +15,9 @@ from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.codes import unpack_codes
-from hummingbit.evaluation.evaluate import evaluate_collection
+from hummingbit.evaluation.evaluate import evaluate_codes
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
+from hummingbit.evaluation.relevance import query_labels
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
@@ -59,7 +60,9 @@ def collection(folder: Path) -> Iterator[CollectionBackend]:
 
 def test_by_hamming_the_figures_are_those_of_the_collection(collection: CollectionBackend) -> None:
     (found,) = evaluate_rankings(collection, QUERIES, ["hamming"], METRICS).values()
-    expected = evaluate_collection(collection, QUERIES, METRICS)
+    codes, labels = collection.labelled_codes()
+    encoded = collection.encode_queries([Query(text=query.text) for query in QUERIES])
+    expected = evaluate_codes(encoded.codes, query_labels(QUERIES), codes, labels, METRICS)
     for kind in ("metrics", "expected", "best", "worst"):
         assert getattr(found, kind) == pytest.approx(getattr(expected, kind), abs=1e-12)
 
@@ -69,29 +72,29 @@ def test_by_other_rankings_they_are_those_of_searches(collection: CollectionBack
     found = evaluate_rankings(collection, QUERIES, names, METRICS)
     labels = {document.id: document.payload["label"] for document in collection.all_documents()}
     for name in names:
-        for place, query in enumerate(QUERIES):
+        for position, query in enumerate(QUERIES):
             (hits,) = collection.search([Query(text=query.text)], 10, ranking=name).hits
             right = sum(labels[hit.id] == query.payload["label"] for hit in hits)
             if name == "bm25" or len(hits) == 10:
-                assert found[name].per_query["P@10"][place] == pytest.approx(right / 10)
+                assert found[name].per_query["P@10"][position] == pytest.approx(right / 10)
 
 
 def test_ties_of_the_asymmetric_ranking_are_averaged(collection: CollectionBackend) -> None:
     (found,) = evaluate_rankings(collection, QUERIES, ["asymmetric"], ["P@10"]).values()
     stored = collection.all_documents()
-    codes = np.array([np.frombuffer(bytes.fromhex(one.code), np.uint8) for one in stored])
+    codes = np.array([np.frombuffer(bytes.fromhex(item.code), np.uint8) for item in stored])
     signs = unpack_codes(codes).astype(np.int64) * 2 - 1
     encoded = collection.encode_queries([Query(text=query.text) for query in QUERIES])
-    for place, weights in enumerate(quantize_weights(encoded.weights)[0]):
+    for position, weights in enumerate(quantize_weights(encoded.weights)[0]):
         scores = signs @ weights
         relevant = np.array(
-            [one.payload["label"] == QUERIES[place].payload["label"] for one in stored]
+            [document.payload["label"] == QUERIES[position].payload["label"] for document in stored]
         )
         last = np.sort(scores)[-10]
         above, level = scores > last, scores == last
         share = (10 - above.sum()) / level.sum()
         expected = (relevant[above].sum() + share * relevant[level].sum()) / 10
-        assert found.expected_per_query["P@10"][place] == pytest.approx(expected)
+        assert found.expected_per_query["P@10"][position] == pytest.approx(expected)
 
 
 def test_what_cannot_be_compared_is_refused(collection: CollectionBackend) -> None:
@@ -112,11 +115,9 @@ def test_what_cannot_be_compared_is_refused(collection: CollectionBackend) -> No
         ),
     ],
 )
-def test_it_refuses_what_an_evaluation_of_the_codes_refuses(
+def test_what_has_no_relevant_documents_is_refused(
     collection: CollectionBackend, queries: list[Document], how: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(EvaluationError, match=message):
-        evaluate_collection(collection, queries, METRICS, **how)
     with pytest.raises(EvaluationError, match=message):
         evaluate_rankings(collection, queries, ["hamming"], METRICS, RelevanceSettings(**how))
 
@@ -156,16 +157,19 @@ def test_a_query_that_is_stored_can_be_left_out(tmp_path: Path) -> None:
         found = evaluate_rankings(collection, stored[:20], ["hamming"], SEARCH_METRICS, how)[
             "hamming"
         ]
-        expected = evaluate_collection(collection, stored[:20], SEARCH_METRICS, exclude_self=True)
+        codes, labels = collection.labelled_codes()
+    expected = evaluate_codes(
+        codes[:20], labels[:20], codes, labels, SEARCH_METRICS, self_rows=np.arange(20)
+    )
     for name in SEARCH_METRICS:
         assert found.per_query[name] == pytest.approx(expected.per_query[name], abs=1e-12)
 
 
 def test_each_ranking_is_measured_by_its_own_hits(tmp_path: Path) -> None:
     texts = random_texts(80, seed=3)
-    documents = [Document(id=f"d{place}", text=text) for place, text in enumerate(texts)]
-    queries = [Document(id=f"q{place}", text=texts[place]) for place in range(12)]
-    qrels = {f"q{place}": {f"d{place}": 1} for place in range(12)}
+    documents = [Document(id=f"d{position}", text=text) for position, text in enumerate(texts)]
+    queries = [Document(id=f"q{position}", text=texts[position]) for position in range(12)]
+    qrels = {f"q{position}": {f"d{position}": 1} for position in range(12)}
     with closing(text_collection(tmp_path)) as collection:
         collection.upsert(documents)
         for ranking in ("hamming", "asymmetric", "bm25", "hybrid"):
@@ -174,7 +178,7 @@ def test_each_ranking_is_measured_by_its_own_hits(tmp_path: Path) -> None:
             ranks = []
             for query, answers in zip(queries, qrels.values(), strict=True):
                 (hits,) = collection.search([Query(text=query.text)], 20, ranking=ranking).hits
-                places = [place for place, hit in enumerate(hits, 1) if hit.id in answers]
+                places = [position for position, hit in enumerate(hits, 1) if hit.id in answers]
                 ranks.append(1 / places[0] if places else 0.0)
             assert found.per_query["MRR@20"] == pytest.approx(np.array(ranks))
 
@@ -187,7 +191,9 @@ def test_a_query_without_an_answer_scores_0_and_one_without_a_label_is_refused(
         queries = labelled_codes(10, 1, "q")
         queries[3] = replace(queries[3], labels=("a label of no document",), payload={})
         found = evaluate_rankings(collection, queries, ["hamming"], SEARCH_METRICS)["hamming"]
-        expected = evaluate_collection(collection, queries, SEARCH_METRICS)
+        codes, labels = collection.labelled_codes()
+        query_codes = collection.encode_queries([Query(code=query.code) for query in queries]).codes
+        expected = evaluate_codes(query_codes, query_labels(queries), codes, labels, SEARCH_METRICS)
         assert found.queries == expected.queries == 10
         for name in SEARCH_METRICS:
             assert found.per_query[name][3] == 0
@@ -204,13 +210,13 @@ def test_by_words_the_query_itself_can_be_left_out(collection: CollectionBackend
     for name in ("bm25", "hybrid", "asymmetric"):
         found = evaluate_rankings(collection, queries, [name], ["P@10", "Recall@10"], how)[name]
         labels = {document.id: document.payload["label"] for document in collection.all_documents()}
-        for place, query in enumerate(queries):
+        for position, query in enumerate(queries):
             (hits,) = collection.search([Query(text=query.text)], 11, ranking=name).hits
             others = [hit.id for hit in hits if hit.id != query.id][:10]
             right = sum(labels[id_] == query.payload["label"] for id_ in others)
             every = sum(label == query.payload["label"] for label in labels.values()) - 1
-            assert found.per_query["P@10"][place] == pytest.approx(right / 10)
-            assert found.per_query["Recall@10"][place] == pytest.approx(right / max(every, 1))
+            assert found.per_query["P@10"][position] == pytest.approx(right / 10)
+            assert found.per_query["Recall@10"][position] == pytest.approx(right / max(every, 1))
 
 
 def test_what_a_search_does_not_find_is_in_no_list(collection: CollectionBackend) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +16,13 @@ from hypothesis import strategies as st
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, code_to_hex, hamming_distance
 from hummingbit.evaluation import result
-from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_collection, evaluate_encoder
-from hummingbit.evaluation.metrics import MetricError
+from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_encoder
+from hummingbit.evaluation.metrics import DEFAULT_METRICS, MetricError
+from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.relevance import Labelled
-from hummingbit.evaluation.result import EvaluationError
+from hummingbit.evaluation.result import Evaluation, EvaluationError
 from hummingbit.foundation.errors import InputError
+from hummingbit.index.backend import CollectionBackend
 from tests.support.codes import clustered_codes, random_codes
 from tests.support.collections import code_collection
 from tests.support.encoders import random_texts, text_encoder
@@ -147,7 +150,7 @@ def test_every_metric_equals_enumeration_with_and_without_the_query_itself(
         lists = distinct_lists(groups)
         for name in names[:-1]:
             kind = name.split("@")[0]
-            values = [(SLOW[kind](one, k if "@" in name else 7), weight) for one, weight in lists]
+            values = [(SLOW[kind](item, k if "@" in name else 7), weight) for item, weight in lists]
             mean = sum(value * weight for value, weight in values)
             assert found.per_query[name][query] == pytest.approx(
                 SLOW[kind](served, k if "@" in name else 7), abs=1e-12
@@ -204,7 +207,7 @@ def test_mean_over_shuffled_databases_approaches_the_expectation() -> None:
         found = evaluate_codes(queries, query_labels, codes[order], shuffled, ["P@50", "mAP@50"])
         served.append(found.metrics)
     for name, value in found.expected.items():
-        assert fmean(one[name] for one in served) == pytest.approx(value, abs=0.005)
+        assert fmean(item[name] for item in served) == pytest.approx(value, abs=0.005)
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,13 +290,23 @@ def labelled_documents(codes: Codes, labels: LabelSets, prefix: str) -> list[Doc
     ]
 
 
+def by_hamming(
+    collection: CollectionBackend,
+    queries: Sequence[Document],
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    **how: Any,
+) -> Evaluation:
+    settings = RelevanceSettings(**how)
+    return evaluate_rankings(collection, queries, ["hamming"], metrics, settings)["hamming"]
+
+
 def test_a_collection_scores_what_its_codes_score(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     codes, labels = clustered_codes(rng, 220, 16), random_labels(rng, 220)
     collection = code_collection(tmp_path)
     collection.upsert(labelled_documents(codes[20:], labels[20:], "d"))
     queries = labelled_documents(codes[:20], labels[:20], "q")
-    found = evaluate_collection(collection, queries, ["P@10", "mAP@10"])
+    found = by_hamming(collection, queries, ["P@10", "mAP@10"])
     direct = evaluate_codes(codes[:20], labels[:20], codes[20:], labels[20:], ["P@10", "mAP@10"])
     collection.close()
     assert found.to_dict() == direct.to_dict()
@@ -311,20 +324,20 @@ def test_a_collection_by_qrels_scores_what_its_labels_would(tmp_path: Path) -> N
         for i in range(20)
     }
     names = ["P@10", "mAP@10", "nDCG@10", "mAP-trec"]
-    judged = evaluate_collection(collection, queries, names, qrels=qrels)
-    labelled = evaluate_collection(collection, queries, names)
+    judged = by_hamming(collection, queries, names, qrels=qrels)
+    labelled = by_hamming(collection, queries, names)
     assert judged.to_dict() == labelled.to_dict()
     bare = [Document(id=query.id, code=query.code) for query in queries]
     qrels["q0"], qrels["gone"] = {"d0": 1, "elsewhere": 1}, {"d0": 1}
-    found = evaluate_collection(collection, bare, names, qrels=qrels)
+    found = by_hamming(collection, bare, names, qrels=qrels)
     assert found.notes == (
         "1 query of the qrels not among the queries, ignored: gone",
         "1 document of the qrels not stored, ignored: elsewhere",
     )
     with pytest.raises(EvaluationError, match="occur more than once: q0"):
-        evaluate_collection(collection, [*bare, bare[0]], names, qrels=qrels)
+        by_hamming(collection, [*bare, bare[0]], names, qrels=qrels)
     with pytest.raises(EvaluationError, match="hierarchy and qrels are both set"):
-        evaluate_collection(collection, bare, names, qrels=qrels, hierarchy=True)
+        by_hamming(collection, bare, names, qrels=qrels, hierarchy=True)
     collection.close()
 
 
@@ -337,8 +350,8 @@ def test_a_stored_query_may_leave_itself_out(tmp_path: Path) -> None:
     stranger = Document(id="q", code=documents[7].code, labels=documents[7].labels)
     queries = [documents[3], stranger, documents[50]]
     names = ["P@10", "mAP-trec", "MRR"]
-    found = evaluate_collection(collection, queries, names, exclude_self=True)
-    kept = evaluate_collection(collection, queries, names)
+    found = by_hamming(collection, queries, names, exclude_self=True)
+    kept = by_hamming(collection, queries, names)
     direct = evaluate_codes(
         codes[[3, 7, 50]], [labels[3], labels[7], labels[50]], codes, labels, names,
         self_rows=np.array([3, -1, 50]),
@@ -346,7 +359,7 @@ def test_a_stored_query_may_leave_itself_out(tmp_path: Path) -> None:
     assert found.to_dict() == direct.to_dict()
     assert found.per_query["P@10"][1] == kept.per_query["P@10"][1]
     assert (kept.expected_per_query["mAP-trec"] >= found.expected_per_query["mAP-trec"]).all()
-    twice = evaluate_collection(collection, [stranger, stranger], names)
+    twice = by_hamming(collection, [stranger, stranger], names)
     assert twice.notes == ("1 query ids occur more than once: q",)
     collection.close()
 
@@ -358,12 +371,12 @@ def test_documents_without_a_label_are_said_to_count_as_not_relevant(tmp_path: P
     collection = code_collection(tmp_path)
     collection.upsert([replace(document, labels=(), payload={}) for document in documents[:25]])
     collection.upsert(documents[25:])
-    (note,) = evaluate_collection(collection, documents[30:40], ["P@10"]).notes
+    (note,) = by_hamming(collection, documents[30:40], ["P@10"]).notes
     assert note.startswith(
         "25 of 60 documents have no label, so they count as relevant to no query"
     )
     qrels = {"d30": {"d31": 1}}
-    assert evaluate_collection(collection, [documents[30]], ["P@10"], qrels=qrels).notes == ()
+    assert by_hamming(collection, [documents[30]], ["P@10"], qrels=qrels).notes == ()
     collection.close()
 
 
@@ -379,12 +392,12 @@ def test_labels_may_stand_in_another_field_of_the_payload(tmp_path: Path) -> Non
         Document(id="q", code="0000", payload={"topic": "a"}),
         Document(id="r", code="0000", labels=("c",)),
     ]
-    found = evaluate_collection(collection, queries, ["P@1"], label_field="topic")
+    found = by_hamming(collection, queries, ["P@1"], label_field="topic")
     assert found.per_query["P@1"].tolist() == [1, 0]
     with pytest.raises(EvaluationError, match="1 of 2 queries have no label"):
-        evaluate_collection(collection, queries, ["P@1"])
+        by_hamming(collection, queries, ["P@1"])
     with pytest.raises(EvaluationError, match="has 2 documents, and none has a label"):
-        evaluate_collection(collection, queries[1:], ["P@1"])
+        by_hamming(collection, queries[1:], ["P@1"])
     collection.close()
 
 
@@ -392,14 +405,14 @@ def test_a_collection_refuses_what_cannot_be_evaluated(tmp_path: Path) -> None:
     collection = code_collection(tmp_path)
     query = Document(id="q", code="0000", labels=("a",))
     with pytest.raises(EvaluationError, match="the database is empty"):
-        evaluate_collection(collection, [query])
+        by_hamming(collection, [query])
     collection.upsert([Document(id="x", code="0000", labels=("a",), payload={"odd": 1.5})])
     with pytest.raises(EvaluationError, match="there are no queries"):
-        evaluate_collection(collection, [])
+        by_hamming(collection, [])
     with pytest.raises(InputError, match="text"):
-        evaluate_collection(collection, [Document(id="q", text="words", labels=("a",))])
+        by_hamming(collection, [Document(id="q", text="words", labels=("a",))])
     with pytest.raises(InputError, match="label_field"):
-        evaluate_collection(collection, [query], label_field="odd")
+        by_hamming(collection, [query], label_field="odd")
     collection.close()
 
 

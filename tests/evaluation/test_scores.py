@@ -42,7 +42,7 @@ def test_values_equal_a_full_sort_and_all_orders(
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, levels, (4, n)) / 8
     relevant = rng.random(n) < 0.5
-    labels = [("a",) if one else ("b",) for one in relevant]
+    labels = [("a",) if item else ("b",) for item in relevant]
     blocks = [scores[start : start + step] for start in range(0, 4, step)]
     found = evaluate_scores(blocks, [("a",)] * 4, labels, [f"{kind}@{k}"])
     served, expected = [], []

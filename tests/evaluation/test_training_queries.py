@@ -25,7 +25,7 @@ import hummingbit.evaluation
 from hummingbit.cli import COMMANDS, main, whole_parser
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.recipes import ClassCodeRecipe
-from hummingbit.evaluation.evaluate import evaluate_collection, evaluate_encoder
+from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.evaluation.formats import FORMATS
 from hummingbit.evaluation.gate import GateError, compare_reports, parse_gate
 from hummingbit.evaluation.labelling.trial import compare_encoders
@@ -105,7 +105,7 @@ OTHER_ROUTES = """
 /v1/jobs/{id}/take-back
 """
 MEASURING_FUNCTIONS = {
-    *("evaluate_collection", "evaluate_encoder", "evaluate_rankings", "measure_rankings"),
+    *("evaluate_encoder", "evaluate_rankings", "measure_rankings"),
     *("run_job", "compare_encoders", "compare_reports"),
 }
 OTHER_FUNCTIONS = {
@@ -124,8 +124,8 @@ OTHER_FUNCTIONS = {
 }
 LEARNED = topic_documents(200)
 OTHERS = [
-    Document(f"new-{at}", f"{one.text} other", labels=one.labels)
-    for at, one in enumerate(LEARNED[:20])
+    Document(f"new-{at}", f"{document.text} other", labels=document.labels)
+    for at, document in enumerate(LEARNED[:20])
 ]
 
 
@@ -179,21 +179,22 @@ def test_the_library_warns_or_leaves_them_out(folder: Path) -> None:
     with DataFolder(folder, writable=False) as data:
         collection, encoder = data.collection("c"), data.encoders.load("e")
         for evaluation in (
-            evaluate_collection(collection, learned),
             *evaluate_rankings(collection, learned, ["hamming", "bm25"]).values(),
             evaluate_encoder(encoder, gather(LEARNED).labelled(), gather(learned).labelled()),
         ):
             assert WARNING in (evaluation.warning or "")
             assert next(iter(evaluation.to_dict())) == "warning"
         for evaluation in (
-            evaluate_collection(collection, mixed),
             *evaluate_rankings(collection, mixed, ["hamming", "bm25"]).values(),
             evaluate_encoder(encoder, gather(LEARNED).labelled(), gather(mixed).labelled()),
         ):
             assert (evaluation.warning, evaluation.queries) == (None, len(OTHERS))
             assert "left out 30 queries of 50" in evaluation.notes[0]
     with hummingbit.Collection.open(folder, "c") as opened:
-        texts, labels = [one.text for one in learned], [one.labels[0] for one in learned]
+        texts, labels = (
+            [document.text for document in learned],
+            [document.labels[0] for document in learned],
+        )
         assert WARNING in (opened.evaluate(texts, labels).warning or "")
 
 
@@ -269,7 +270,8 @@ def test_an_artifact_that_records_only_ids_is_known_by_the_stored_documents(fold
         object.__setattr__(learned, "hashes", learned.hashes[:0])
         stored = {one.id: one for one in LEARNED}
         queries = [Document("x", stored[id_].text, labels=stored[id_].labels) for id_ in ids[:5]]
-        assert WARNING in (evaluate_collection(collection, queries).warning or "")
+        (evaluation,) = evaluate_rankings(collection, queries, ["hamming"]).values()
+        assert WARNING in (evaluation.warning or "")
 
 
 def test_a_report_of_training_data_passes_no_gate(folder: Path) -> None:
@@ -384,7 +386,10 @@ def test_comparisons_leave_out_what_any_encoder_learned_from(
     folder: Path, names: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(folder)
-    lines = [{"id": one.id, "text": one.text, "label": one.labels[0]} for one in LEARNED]
+    lines = [
+        {"id": document.id, "text": document.text, "label": document.labels[0]}
+        for document in LEARNED
+    ]
     Path("corpus.jsonl").write_text("\n".join(map(json.dumps, lines)))
     some = [
         *lines[:30],
@@ -412,7 +417,10 @@ def test_collections_without_a_common_query_are_not_compared(
     with DataFolder(folder, writable=True) as data:
         train_class_codes(gather(LEARNED[20:60]), recipe, folder / "encoders" / "third")
         data.create_collection("third", encoder="third").upsert(LEARNED)
-    lines = [{"id": one.id, "text": one.text, "label": one.labels[0]} for one in LEARNED[:60]]
+    lines = [
+        {"id": document.id, "text": document.text, "label": document.labels[0]}
+        for document in LEARNED[:60]
+    ]
     (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, lines)))
     command = ["evaluate", "compare", "other", "third", "--data-dir", str(folder)]
     assert main([*command, "--queries", str(tmp_path / "q.jsonl")]) == 2
@@ -456,7 +464,7 @@ def test_the_fit_of_the_weight_says_it(
 def test_the_first_report_of_judged_answers_says_it(
     folder: Path, tmp_path: Path, capsys: Any
 ) -> None:
-    rows = [f"{one.text},{one.id},3" for one in LEARNED[:5]]
+    rows = [f"{document.text},{document.id},3" for document in LEARNED[:5]]
     (tmp_path / "graded.csv").write_text("\n".join(["question,document,grade", *rows]))
     command = ["label", "judged", "c", str(tmp_path / "graded.csv"), "--data-dir", str(folder)]
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
@@ -474,9 +482,9 @@ def test_the_gate_of_retraining_says_it_and_refuses(tmp_path: Path, capsys: Any)
         external_trainer(tmp_path, text_encoder(64, seed=1)),
     ):
         client.put("/v1/collections/c", json={"encoder": "e"}).raise_for_status()
-        stored = [{"id": one.id, "text": one.text} for one in LEARNED]
+        stored = [{"id": document.id, "text": document.text} for document in LEARNED]
         client.put("/v1/collections/c/documents", json={"documents": stored}).raise_for_status()
-        labels = [{"id": one.id, "labels": list(one.labels)} for one in LEARNED[:60]]
+        labels = [{"id": document.id, "labels": list(document.labels)} for document in LEARNED[:60]]
         client.put("/v1/collections/c/labels", json={"labels": labels}).raise_for_status()
         path = "/v1/collections/c/retrain"
         job = wait_for_job(client, client.post(path, json={"min_gain": -1.0}))
@@ -518,16 +526,19 @@ def test_quickstart_says_it_of_judged_queries(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = [{"id": one.id, "text": one.text, "label": one.labels[0]} for one in LEARNED]
+    lines = [
+        {"id": document.id, "text": document.text, "label": document.labels[0]}
+        for document in LEARNED
+    ]
     Path("corpus.jsonl").write_text("\n".join(map(json.dumps, lines)))
     assert main(["quickstart", "corpus.jsonl", "--no-serve", "--bits", "16"]) == 0
     capsys.readouterr()
     with DataFolder(Path("corpus-data"), writable=False) as data:
         encoder = data.encoders.load("corpus")
-    is_learned = encoder.learned.contain([one.text for one in LEARNED])
-    some = [one for one, known in zip(LEARNED, is_learned, strict=True) if known][:20]
+    is_learned = encoder.learned.contain([document.text for document in LEARNED])
+    some = [item for item, known in zip(LEARNED, is_learned, strict=True) if known][:20]
     Path("q.jsonl").write_text(
-        "\n".join(json.dumps({"id": one.id, "text": one.text}) for one in some)
+        "\n".join(json.dumps({"id": document.id, "text": document.text}) for document in some)
     )
     Path("q.qrels").write_text("".join(f"{one.id} 0 {one.id} 1\n" for one in some))
     command = ["quickstart", "corpus.jsonl", "--no-serve", "--bits", "16", "--data-dir", "again"]
@@ -537,7 +548,10 @@ def test_quickstart_says_it_of_judged_queries(
 
 
 def test_scores_of_the_estimator_say_it(folder: Path) -> None:
-    texts, labels = ([one.text for one in LEARNED], [one.labels[0] for one in LEARNED])
+    texts, labels = (
+        [document.text for document in LEARNED],
+        [document.labels[0] for document in LEARNED],
+    )
     hasher = hummingbit.SemanticHasher(n_bits=16, method="class-codes", validation_fraction=0.0)
     hasher.fit(texts, labels)
     with pytest.warns(UserWarning, match=WARNING):

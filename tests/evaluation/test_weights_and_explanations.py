@@ -76,7 +76,10 @@ def queries_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def documents_of(folder: Path) -> list[Document]:
-    return [Document(one["id"], one["text"], labels=(one["label"],)) for one in queries_of(folder)]
+    return [
+        Document(document["id"], document["text"], labels=(document["label"],))
+        for document in queries_of(folder)
+    ]
 
 
 def test_the_curve_is_what_searches_with_each_weight_give(folder: Path) -> None:
@@ -86,14 +89,14 @@ def test_the_curve_is_what_searches_with_each_weight_give(folder: Path) -> None:
         parts = EvaluationInput(collection, documents_of(folder), settings)
         curve = parts.evaluate_weights(["Success@1", "P@radius2"], [3, 0, 0.5])
         assert list(curve) == [0, 0.5, 3]
-        for weight, one in curve.items():
-            assert list(one.per_query) == ["Success@1"]
+        for weight, item in curve.items():
+            assert list(item.per_query) == ["Success@1"]
             options = Hybrid(weight or 0.001)
             hits = collection.find(
                 parts.encoded, SearchOptions(k=1, ranking="hybrid", hybrid=options)
             ).hits
             right = [found[0].id in QRELS[id_] for found, id_ in zip(hits, QRELS, strict=True)]
-            assert one.per_query["Success@1"].tolist() == right
+            assert item.per_query["Success@1"].tolist() == right
 
 
 def test_evaluate_prints_the_curve(
@@ -107,7 +110,7 @@ def test_evaluate_prints_the_curve(
     assert "  0.25    " in printed
     assert main([*command, "--json"]) == 0
     curve = json.loads(capsys.readouterr().out)["codes_weights"]
-    assert [one["codes_weight"] for one in curve] == [0, 0.25, 3]
+    assert [item["codes_weight"] for item in curve] == [0, 0.25, 3]
     assert set(curve[0]["metrics"]) == {"nDCG@10", "MRR", "Success@10", "Recall@100"}
     assert main([*command[:-1], "-1"]) == 2
     assert "codes_weights: has -1" in capsys.readouterr().err
@@ -284,7 +287,7 @@ def test_documents_with_vectors_are_compared_with_these_in_every_format(tmp_path
     assert levels is not None
     assert levels.teacher == "the documents' vectors"
     lowest = levels.worst[0]
-    assert lowest.level == min(one.level for one in levels.worst)
+    assert lowest.level == min(item.level for item in levels.worst)
     for name in ("json", "markdown", "html"):
         page = FORMATS[name].write(job, None) or ""
         assert f"{lowest.level:.3f}" in page or name == "json"

@@ -54,5 +54,5 @@ def test_of_many_people_those_who_said_most_are_compared() -> None:
     labels += [DocumentLabel("b", ("x",), f"p{at:03}") for at in range(40, 80)]
     found = agreement_on_labels(labels)
     assert len(found) == MAX_PEOPLE * (MAX_PEOPLE - 1) // 2
-    people = {who for one in found for who in one.who}
+    people = {who for item in found for who in item.who}
     assert people == {f"p{at:03}" for at in (*range(10), *range(40, 80))}

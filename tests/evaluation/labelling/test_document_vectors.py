@@ -36,4 +36,4 @@ def test_of_long_texts_fewer_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(vectors.vectors) == len(vectors.buckets) == len(rows)
     assert rows == [document.row for document in VectorCache().of(collection).documents]
     # They are drawn from all of the collection.
-    assert np.mean(rows) == pytest.approx(np.mean([one.row for one in whole]), rel=0.2)
+    assert np.mean(rows) == pytest.approx(np.mean([item.row for item in whole]), rel=0.2)

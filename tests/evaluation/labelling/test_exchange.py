@@ -25,14 +25,14 @@ storable = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 names = storable.map(lambda text: text[:64])
 
 
-@given(st.lists(st.tuples(names, names, st.integers(0, 9)), unique_by=lambda one: one[:2]))
+@given(st.lists(st.tuples(names, names, st.integers(0, 9)), unique_by=lambda item: item[:2]))
 def test_judgements_survive_both_formats(pairs: list[tuple[str, str, int]]) -> None:
     given = [Judgement(query, id_, grade, "ann", WHEN) for query, id_, grade in pairs]
     lines = "".join(f"{line}\n" for line in write_records(given)).split("\n")
     assert read_records(lines, "file") == ([], given)
     if given:
         found = read_qrels(list(write_qrels(given)), "file")
-        assert {(one.query, one.id): one.grade for one in found} == agreed_grades(given)
+        assert {(hit.query, hit.id): hit.grade for hit in found} == agreed_grades(given)
 
 
 @given(storable)

@@ -60,9 +60,9 @@ def test_herding_adds_most_to_the_coverage_with_each_document() -> None:
     def coverage(rows: list[int]) -> float:
         return float((weights * alike[:, rows].max(axis=1)).sum())
 
-    for place, row in enumerate(found):
-        before = [*pool.labelled.tolist(), *found[:place]]
-        most = max(coverage([*before, one]) for one in pool.available.tolist())
+    for position, row in enumerate(found):
+        before = [*pool.labelled.tolist(), *found[:position]]
+        most = max(coverage([*before, item]) for item in pool.available.tolist())
         assert coverage([*before, row]) == pytest.approx(most, rel=1e-5)
 
 

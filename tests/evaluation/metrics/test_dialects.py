@@ -118,7 +118,7 @@ def test_the_dialects_rank_two_systems_in_opposite_order() -> None:
     timid, thorough = np.array([[True, *[False] * 4]]), np.array([[False, *[True] * 4]])
     four = np.array([4])
     assert average_precision(timid, 5)[0] == 1 > average_precision(thorough, 5)[0]
-    trec = [average_precision_trec(one, four, 5)[0] for one in (timid, thorough)]
+    trec = [average_precision_trec(item, four, 5)[0] for item in (timid, thorough)]
     assert trec == pytest.approx([0.25, (1 / 2 + 2 / 3 + 3 / 4 + 4 / 5) / 4])
 
 

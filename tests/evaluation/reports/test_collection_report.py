@@ -18,9 +18,8 @@ from hummingbit.evaluation.baselines import (
     bm25,
     soft_class_scores,
 )
-from hummingbit.evaluation.evaluate import evaluate_collection
 from hummingbit.evaluation.formats import to_markdown
-from hummingbit.evaluation.rankings import RelevanceSettings
+from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.relevance import Labelled
 from hummingbit.evaluation.report import (
     Job,
@@ -59,7 +58,7 @@ def job(collection: CollectionBackend) -> Job:
 def test_a_report_has_the_figures_of_the_evaluation(
     collection: CollectionBackend, job: Job
 ) -> None:
-    found = evaluate_collection(collection, QUERIES, METRICS)
+    found = evaluate_rankings(collection, QUERIES, ["hamming"], METRICS)["hamming"]
     report = job.report
     assert [metric.name for metric in report.metrics] == METRICS == list(report.per_query)
     for metric in report.metrics:
@@ -128,16 +127,16 @@ def test_classes_average_to_the_whole(job: Job) -> None:
 def test_the_worst_queries_come_with_their_hits(collection: CollectionBackend, job: Job) -> None:
     values = dict(zip(job.report.query_ids, job.report.per_query["P@10"].expected, strict=True))
     worst = job.report.worst_queries
-    assert [one.value for one in worst] == sorted(values.values())[:10]
+    assert [item.value for item in worst] == sorted(values.values())[:10]
     codes = {query.id: query.code for query in QUERIES}
-    for one in worst:
-        assert one.value == values[one.id]
-        (hits,) = collection.search([Query(code=codes[one.id])], 5, with_payload=True).hits
-        assert [(hit.id, hit.distance) for hit in one.hits] == [
+    for document in worst:
+        assert document.value == values[document.id]
+        (hits,) = collection.search([Query(code=codes[document.id])], 5, with_payload=True).hits
+        assert [(hit.id, hit.distance) for hit in document.hits] == [
             (hit.id, hit.distance) for hit in hits
         ]
-        for hit in one.hits:
-            assert hit.relevant == (hit.labels == one.labels)
+        for hit in document.hits:
+            assert hit.relevant == (hit.labels == document.labels)
 
 
 def test_the_run_holds_what_a_search_finds(collection: CollectionBackend, job: Job) -> None:
@@ -174,7 +173,8 @@ def test_a_query_that_is_stored_can_be_left_out_of_what_it_finds(
     run = parse_run(job.run().splitlines())
     assert all(id_ not in found and len(found) == 100 for id_, found in run.items())
     assert sum(job.report.shape.relevant) + sum(job.report.shape.others) == 20 * 399
-    found = evaluate_collection(collection, own, ["P@10"], exclude_self=True)
+    settings = RelevanceSettings(exclude_self=True)
+    found = evaluate_rankings(collection, own, ["hamming"], ["P@10"], settings)["hamming"]
     assert job.report.metrics[0].served == found.metrics["P@10"]
 
 

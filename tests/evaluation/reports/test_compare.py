@@ -33,7 +33,7 @@ def test_a_run_against_itself_passes(folder: DataFolder) -> None:
     judged = compare_reports(report, GATE, report)
     assert judged.passed
     assert judged.gate is not None
-    assert [one.status for one in judged.gate] == ["passed", "passed"]
+    assert [item.status for item in judged.gate] == ["passed", "passed"]
     assert judged.changes is not None
     assert all(change.difference == 0 and change.adjusted == 1 for change in judged.changes)
 
@@ -42,7 +42,7 @@ def test_shuffled_codes_fail(folder: DataFolder) -> None:
     judged = compare_reports(report_of(folder, "shuffled"), GATE, report_of(folder, "good"))
     assert not judged.passed
     assert judged.gate is not None
-    assert [one.status for one in judged.gate] == ["failed", "failed"]
+    assert [item.status for item in judged.gate] == ["failed", "failed"]
     assert judged.changes is not None
     (p100, _) = judged.changes
     assert p100.difference < -0.2
@@ -53,7 +53,7 @@ def test_shuffled_codes_fail(folder: DataFolder) -> None:
 def test_a_warning_does_not_fail(folder: DataFolder) -> None:
     judged = compare_reports(report_of(folder, "shuffled"), WARN)
     assert judged.gate is not None
-    assert [one.status for one in judged.gate] == ["warned"]
+    assert [item.status for item in judged.gate] == ["warned"]
     assert judged.passed
     assert judged.changes is None
 
@@ -88,7 +88,7 @@ def test_on_the_common_queries_the_others_are_left_out_and_told_of(folder: DataF
     theirs = run_job(folder.collection("good"), queries[:49:-1]).report
     judged = compare_reports(ours, GATE, theirs, ignore_unmatched_queries=True)
     note = "leave out 50 queries that the baseline lacks and 50 that only it has"
-    assert any(note in one for one in judged.notes)
+    assert any(note in item for item in judged.notes)
     same = compare_reports(
         run_job(folder.collection("shuffled"), queries[50:150]).report,
         GATE,

@@ -50,7 +50,7 @@ def test_junit_has_a_test_case_for_each_metric_of_the_gate(job: Job) -> None:
     for name in ("mAP@100", "P@10"):
         assert cases[name].find("failure") is None
     assert "warned: P@10 is" in (cases["P@10"].findtext("system-out") or "")
-    found = {one.get("name"): one.get("value") for one in cases["P@10"].iter("property")}
+    found = {item.get("name"): item.get("value") for item in cases["P@10"].iter("property")}
     figures = job.report.metric("P@10")
     assert figures is not None
     assert float(found["served"] or "") == figures.served

@@ -135,10 +135,10 @@ def test_a_drop_must_be_large_and_significant_to_fail() -> None:
 
 def test_a_rule_of_level_warn_only_warns(evaluation: Evaluation) -> None:
     warned = apply_gate([Rule("P@100", minimum=0.9, level="warn")], evaluation)
-    assert [one.status for one in warned] == ["warned"]
+    assert [item.status for item in warned] == ["warned"]
     assert warned[0].sentence == "P@100 is 0.6000, below the minimum of 0.9"
     failed = apply_gate([Rule("P@100", minimum=0.9)], evaluation)
-    assert [one.status for one in failed] == ["failed"]
+    assert [item.status for item in failed] == ["failed"]
 
 
 def test_drops_are_corrected_for_being_looked_at_together() -> None:
@@ -148,7 +148,7 @@ def test_drops_are_corrected_for_being_looked_at_together() -> None:
     alone = apply_gate([Rule("P@1", max_drop=0.0)], now, baseline)
     assert alone[0].status == "failed"
     both = apply_gate([Rule("P@1", max_drop=0.0), Rule("P@2", max_drop=0.0)], now, baseline)
-    assert [one.status for one in both] == ["failed", "passed"]
+    assert [item.status for item in both] == ["failed", "passed"]
     assert "cannot tell" in both[0].sentence
     assert "p = 0.062" in both[0].sentence
 

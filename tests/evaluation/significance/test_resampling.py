@@ -32,8 +32,8 @@ def test_an_exact_test_counts_every_pattern_of_signs() -> None:
         slack = 1e-12
         for alternative, extreme in (
             ("two-sided", [abs(sum_) >= abs(observed) - slack for sum_ in sums]),
-            ("less", [one <= observed + slack for one in sums]),
-            ("greater", [one >= observed - slack for one in sums]),
+            ("less", [item <= observed + slack for item in sums]),
+            ("greater", [item >= observed - slack for item in sums]),
         ):
             found = permutation_test(current, baseline, alternative=alternative)  # type: ignore[arg-type] # a str here
             assert found == pytest.approx(np.mean(extreme), abs=1e-12)
@@ -61,7 +61,7 @@ def test_a_drawn_test_is_near_scipy_and_repeats() -> None:
 
 def test_queries_that_do_not_differ_change_nothing() -> None:
     current, baseline = np.array([0.9, 0.8, 0.7]), np.array([0.5, 0.5, 0.8])
-    padded = [np.concatenate([one, np.full(500, 0.3)]) for one in (current, baseline)]
+    padded = [np.concatenate([item, np.full(500, 0.3)]) for item in (current, baseline)]
     assert permutation_test(*padded) == permutation_test(current, baseline) == 0.5
 
 
@@ -71,11 +71,11 @@ def test_holm_by_its_definition(p_values: list[float]) -> None:
     for alpha in (0.01, 0.05, 0.3):
         # The procedure as it was published: go up the sorted list until one is not small enough.
         rejected = set()
-        for step, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-            if p_values[place] * (len(p_values) - step) > alpha:
+        for step, position in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+            if p_values[position] * (len(p_values) - step) > alpha:
                 break
-            rejected.add(place)
-        assert {place for place, value in enumerate(found) if value <= alpha} == rejected
+            rejected.add(position)
+        assert {position for position, value in enumerate(found) if value <= alpha} == rejected
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
 
 
@@ -95,7 +95,7 @@ def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
     rng = np.random.default_rng(5)
     draws = {str(i): rng.beta(1, 2, 100) for i in range(400)}
     found = bootstrap_intervals(draws, level=0.9, samples=400)
-    inside = np.mean([one.low <= 1 / 3 <= one.high for one in found.values()])
+    inside = np.mean([item.low <= 1 / 3 <= item.high for item in found.values()])
     assert inside == pytest.approx(0.9, abs=0.05)
 
 

@@ -75,7 +75,7 @@ def test_a_single_group_of_eight(relevant: int, k: int) -> None:
     groups = [(8, relevant)]
     # All C(8, relevant) patterns are equally likely: the mean over orders without 8! of them.
     patterns = [
-        [bool(bits >> place & 1) for place in range(8)]
+        [bool(bits >> position & 1) for position in range(8)]
         for bits in range(256)
         if bits.bit_count() == relevant
     ]
@@ -132,8 +132,8 @@ def test_without_ties_expectation_is_the_metric(groups: list[bool], k: int) -> N
 def test_expectation_lies_between_the_worst_and_the_best_precision(
     groups: list[tuple[int, int]], k: int
 ) -> None:
-    best = [place < r for n, r in groups for place in range(n)]
-    worst = [place >= n - r for n, r in groups for place in range(n)]
+    best = [position < r for n, r in groups for position in range(n)]
+    worst = [position >= n - r for n, r in groups for position in range(n)]
     found = expected_precision_at_k(*counts(groups), k)[0]
     assert SLOW["P"](worst, k) - 1e-12 <= found <= SLOW["P"](best, k) + 1e-12
 
@@ -144,8 +144,8 @@ def test_expectation_lies_between_the_worst_and_the_best_order_of_whole_groups(
 ) -> None:
     # Only where the list ends with a group: with a cut, more hits may mean a lower average.
     k = sum(n for n, _ in groups)
-    best = [place < r for n, r in groups for place in range(n)]
-    worst = [place >= n - r for n, r in groups for place in range(n)]
+    best = [position < r for n, r in groups for position in range(n)]
+    worst = [position >= n - r for n, r in groups for position in range(n)]
     found = expected_average_precision_at_k(*counts(groups), k)[0]
     assert SLOW["mAP"](worst, k) - 1e-12 <= found <= SLOW["mAP"](best, k) + 1e-12
 
@@ -153,7 +153,7 @@ def test_expectation_lies_between_the_worst_and_the_best_order_of_whole_groups(
 @functools.cache
 def values_of_short_lists(kind: str) -> dict[tuple[bool, ...], list[float]]:
     """The metric of every list of up to eight documents, for k from 1 to 9."""
-    lists = (one for n in range(1, 9) for one in itertools.product((False, True), repeat=n))
+    lists = (item for n in range(1, 9) for item in itertools.product((False, True), repeat=n))
     return {list_: [SLOW[kind](list_, k) for k in range(1, 10)] for list_ in lists}
 
 
@@ -179,7 +179,7 @@ def all_short_lists() -> tuple[list[tuple[tuple[int, int], ...]], TieGroups]:
 @functools.cache
 def orders_of(n: int, relevant: int) -> list[tuple[bool, ...]]:
     """The patterns that orders of a group make, all equally likely."""
-    return [one for one in itertools.product((False, True), repeat=n) if sum(one) == relevant]
+    return [item for item in itertools.product((False, True), repeat=n) if sum(item) == relevant]
 
 
 @functools.cache
@@ -230,7 +230,7 @@ def test_graded_lists_equal_enumeration(groups: list[list[int]], k: int, kind: s
         np.array([[len(group) for group in groups]]), by_grade, levels, by_grade.sum(axis=1)
     )
     metric = parse_metric(f"{kind}@{k}")
-    weighted = [(SLOW[kind](one, k), weight) for one, weight in distinct_lists(groups)]
+    weighted = [(SLOW[kind](item, k), weight) for item, weight in distinct_lists(groups)]
     mean = math.fsum(value * weight for value, weight in weighted)
     assert expect(metric, tied) == pytest.approx([mean], abs=1e-9)
     assert best(metric, tied) == pytest.approx([max(weighted)[0]], abs=1e-9)

@@ -12,8 +12,8 @@ import pytest
 from fastapi.routing import APIRoute
 
 from hummingbit.corpus.document import Document
-from hummingbit.evaluation.evaluate import evaluate_collection
 from hummingbit.evaluation.formats import FORMATS
+from hummingbit.evaluation.rankings import evaluate_rankings
 from hummingbit.evaluation.report import parse_report, run_job
 from hummingbit.evaluation.trec import parse_run
 from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
@@ -78,7 +78,7 @@ def test_the_figures_are_the_librarys_to_the_last_digit(
     with DataFolder(tmp_path, writable=True) as folder:
         collection = folder.create_collection(path.rpartition("/")[2], n_bits=16)
         collection.upsert(DOCUMENTS)
-        expected = evaluate_collection(collection, QUERIES, METRICS).to_dict()
+        expected = evaluate_rankings(collection, QUERIES, ["hamming"], METRICS)["hamming"].to_dict()
         job = run_job(collection, QUERIES, METRICS)
     at_once = client.post(f"{path}/evaluate", json=body).json()
     assert {name: at_once[name] for name in expected} == expected
