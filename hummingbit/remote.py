@@ -46,6 +46,7 @@ from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import (
     DeleteResult,
     IngestReport,
+    Query,
     ScrollPage,
     StoredDocument,
     Verification,
@@ -520,6 +521,28 @@ class RemoteCollection:
         answer = self.client.update_payloads(self._given_name, records, if_generation=if_generation)
         return PayloadsUpdated(answer["matched"], answer["updated"], answer["generation"])
 
+    def answer(self, query: Query, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Search; see :meth:`hummingbit.index.backend.AnyCollection.answer`."""
+        found = self.client.search(self._given_name, **example_of(query), **cast("Any", options))
+        return cast("dict[str, Any]", found)
+
+    def recommendation(
+        self,
+        positive: Sequence[Query],
+        negative: Sequence[Query],
+        options: Mapping[str, Any],
+        strategy: str,
+    ) -> dict[str, Any]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.recommendation`."""
+        found = self.client.recommend(
+            self._given_name,
+            [*map(example_of, positive)],
+            [*map(example_of, negative)],
+            strategy=cast("Any", strategy),
+            **cast("Any", options),
+        )
+        return cast("dict[str, Any]", found)
+
     def complete(self, text: str, limit: int) -> list[str]:
         """See :meth:`hummingbit.index.backend.AnyCollection.complete`."""
         return self.client.complete(self._given_name, text, limit=limit)["completions"]
@@ -630,6 +653,14 @@ def _pages_if_kept(get_page: Callable[..., Page]) -> Iterator[Page]:
 def _as_json(filter_: Filter | None) -> dict[str, Any] | None:
     """Return a filter as a service takes it."""
     return None if filter_ is None else json.loads(filter_to_json(filter_))
+
+
+def example_of(query: Query) -> dict[str, Any]:
+    """Return a query in the form that the service takes."""
+    fields = {**query._asdict()}
+    if query.vector is not None:
+        fields["vector"] = query.vector.tolist()
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def hit_of(answer: Mapping[str, Any]) -> Hit:

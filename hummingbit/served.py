@@ -17,7 +17,7 @@ from hummingbit.index.encoding import batches, last_of_each_id
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.facets import FacetResult
 from hummingbit.index.records import Query
-from hummingbit.remote import RemoteCollection, group_of, hit_of, record_of
+from hummingbit.remote import RemoteCollection, example_of, group_of, hit_of, record_of
 
 WRITTEN_AT_ONCE = 1000
 """Documents in a request; each request writes all of them or none."""
@@ -102,7 +102,7 @@ class ServedCollection(OpenCollection):
     ) -> Hits:
         """Return documents like examples and unlike others; see :meth:`Collection.recommend`."""
         like, unlike = (
-            [_example(example) for example in inputs.examples_of(field, examples)]
+            [example_of(example) for example in inputs.examples_of(field, examples)]
             for field, examples in (("positive", positive), ("negative", negative))
         )
         asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True, **options}
@@ -128,12 +128,7 @@ class ServedCollection(OpenCollection):
     def _search(self, query: Query, options: SearchOptions) -> Hits:
         asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True}
         asked |= {"with_confidence": True, **options}
-        vector = None if query.vector is None else query.vector.tolist()
-        return _hits(
-            self.client.search(
-                self._given_name, query.text, vector=vector, code=query.code, id=query.id, **asked
-            )
-        )
+        return _hits(self.client.search(self._given_name, **example_of(query), **asked))
 
 
 AnyOpenCollection = Collection | ServedCollection
@@ -167,13 +162,6 @@ def exists(client: Client, name: str) -> bool:
             return False
         raise
     return True
-
-
-def _example(query: Query) -> dict[str, Any]:
-    fields = {**query._asdict()}
-    if query.vector is not None:
-        fields["vector"] = query.vector.tolist()
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _hits(answer: SearchResponse) -> Hits:

@@ -193,6 +193,25 @@ class AnyCollection(Protocol):
     def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
         """Count values of fields over all documents, or those that match the filter, exactly."""
 
+    def answer(self, query: Query, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Search, and return the response of ``POST /v1/collections/{name}/search``.
+
+        `options` are the fields of a request, as JSON values.
+
+        Raises:
+            InputError: if the query or an option is invalid.
+            UnknownDocument: if no document has the id of the query.
+        """
+
+    def recommendation(
+        self,
+        positive: Sequence[Query],
+        negative: Sequence[Query],
+        options: Mapping[str, Any],
+        strategy: str,
+    ) -> dict[str, Any]:
+        """Find documents like examples, and return the response of ``POST …/recommend``."""
+
     def complete(self, text: str, limit: int) -> list[str]:
         """Return up to `limit` queries that begin like `text`, with its last word completed.
 

@@ -8,8 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice, repeat
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import about_to_build, checkpoint
+from hummingbit.index.answers import answer_to
 from hummingbit.index.backend import (
     BATCH_SIZE,
     MAX_COMPLETIONS,
@@ -330,6 +332,26 @@ def check_encoder(description: Description, encoder: Encoder | None) -> None:
 
 class SearchableCollection(CollectionBase, ABC):
     """The search of a collection, wherever its documents are stored."""
+
+    def answer(self, query: Query, options: Mapping[str, Any]) -> dict[str, Any]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.answer`."""
+        parsed = SearchOptions.of_request(options)
+        return self._answer(parsed, partial(self.find, [query], parsed))
+
+    def recommendation(
+        self,
+        positive: Sequence[Query],
+        negative: Sequence[Query],
+        options: Mapping[str, Any],
+        strategy: str,
+    ) -> dict[str, Any]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.recommendation`."""
+        parsed = SearchOptions.of_request(options)
+        return self._answer(parsed, partial(self.recommend, positive, negative, parsed, strategy))
+
+    def _answer(self, options: SearchOptions, search: Callable[[], SearchResult]) -> dict[str, Any]:
+        # The classes of local collections and of those on Milvus have all that a backend has.
+        return answer_to(cast("CollectionBackend", self), options, search)
 
     def encode_queries(
         self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False

@@ -7,11 +7,10 @@ import json
 import shutil
 import sys
 import textwrap
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, Field
 from dataclasses import fields as dataclass_fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from hummingbit.commands.options import (
     OptionError,
@@ -20,9 +19,7 @@ from hummingbit.commands.options import (
     add_url,
     as_json,
     open_collections,
-    open_folder,
     read_filter,
-    service_at,
 )
 from hummingbit.commands.printing import (
     add_json,
@@ -41,18 +38,13 @@ from hummingbit.index.records import Query
 from hummingbit.index.search import (
     RECOMMENDATION_OPTIONS,
     REQUEST_OPTIONS,
-    Group,
-    Hit,
     Hybrid,
     Rescore,
-    SearchOptions,
-    explain_no_groups,
     request_name,
-    with_warnings,
 )
 
 if TYPE_CHECKING:
-    from hummingbit.clients import calls
+    pass
 
 # Aligns texts with the ids of hits.
 INDENT = " " * 6
@@ -148,41 +140,35 @@ def run(args: argparse.Namespace) -> int:
     if args.complete:
         return _print_completions(args)
     vector = _read_vector(args)
-    if args.url is not None:
-        return _search_remotely(args, vector)
     query = Query(text=args.text, vector=vector, code=args.code, id=args.id)
-    options = SearchOptions.of_request({**_read_options(args), "filter": read_filter(args)})
-    recommends = bool(args.like or args.unlike)
-    with open_folder(args, writable=False) as folder:
+    options, filter_ = _read_options(args), read_filter(args)
+    if filter_ is not None:
+        options["filter"] = as_json(filter_)
+    with open_collections(args, writable=False) as folder:
         collection = folder.collection(args.collection)
-        began = time.perf_counter()
-        if recommends:
+        if args.with_text and not args.json and collection.passages is not None:
+            options["with_passage"] = True
+        if args.like or args.unlike:
             like, unlike = ([Query(id=id_) for id_ in ids] for ids in (args.like, args.unlike))
             like += [query] if any(part is not None for part in query) else []
             strategy = args.strategy or AVERAGE_VECTOR
-            result = collection.recommend(like, unlike, options, strategy)
+            answer = collection.recommendation(like, unlike, options, strategy)
         else:
-            result = collection.find([query], options)
-        seconds = time.perf_counter() - began
-        groups = result.groups[0] if result.groups else []
-        warnings: list[str] = []
-        if not result.hits[0] and not groups:
-            warnings += collection.explain_no_hits(options.filter)
-            warnings += explain_no_groups(collection, options.group_by, groups)
-        if args.json:
-            # The schemas of a service take as long to import as all the rest.
-            from hummingbit.service.schemas.search import search_answer  # noqa: PLC0415
-
-            answer = search_answer(collection, result, 0, options, seconds)
-            print_json(with_warnings(answer, warnings))
-            return 0
-    terms = result.queries.terms[0]
-    corrected = () if terms is None else terms.corrected
-    recognized = None if terms is None else terms.recognized_terms
-    _print_notes(recognized, corrected, warnings, hits=len(result.hits[0]) + len(groups))
-    _print_substitutes(result.substitutes[0] if result.substitutes else {}, corrected)
-    _print_hits(args, result.hits[0], groups, result.rescored_by or result.rankings[0])
-    print_facets(result.facets[0] if result.facets else [])
+            answer = collection.answer(query, options)
+    if args.json:
+        print_json(answer)
+        return 0
+    groups = answer.get("groups", [])
+    _print_notes(answer, found_any=bool(answer["hits"] or groups))
+    ranking = answer.get("rescored_by") or answer["ranking"]
+    for hit in answer["hits"]:
+        _print_hit(hit, ranking, has_text_line=args.text_lines)
+    for group in groups:
+        value = group["id"] if isinstance(group["id"], str) else json.dumps(group["id"])
+        print(without_controls(f"{value}:"))
+        for hit in group["hits"]:
+            _print_hit(hit, ranking, has_text_line=args.text_lines)
+    print_facets([FacetResult(**facet) for facet in answer.get("facets", [])])
     return 0
 
 
@@ -205,25 +191,21 @@ def _print_completions(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_notes(
-    recognized_terms: int | None,
-    corrected: Iterable[Sequence[str]],
-    warnings: Sequence[str],
-    *,
-    hits: int,
-) -> None:
-    """Print why there are no hits, which words were corrected, and whether none is known.
-
-    `recognized_terms` counts the words of the query that the encoder knows; None without a text.
-    """
+def _print_notes(answer: Mapping[str, Any], *, found_any: bool) -> None:
+    """Print why there are no hits, and which words of the query were read as others, or unknown."""
+    warnings, corrected = answer.get("warnings", []), answer.get("corrected", [])
     print_warnings(warnings)
     for unknown, known in corrected:
         print(f"corrected {unknown!r} to {known!r}", file=sys.stderr)
-    if recognized_terms == 0:
-        outcome = "" if hits or warnings else ", so the search finds nothing"
+    if answer.get("recognized_terms") == 0:
+        outcome = "" if found_any or warnings else ", so the search finds nothing"
         print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)
-    elif not hits and not warnings:
+    elif not found_any and not warnings:
         print("the search finds nothing", file=sys.stderr)
+    known = {word for word, _ in corrected}
+    for word, others in answer.get("substitutes", {}).items():
+        if word not in known:
+            print(f"no document has {word!r}; searched for {', '.join(others)}", file=sys.stderr)
 
 
 def _read_vector(args: argparse.Namespace) -> Vector | None:
@@ -296,86 +278,29 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
     return fields
 
 
-def _search_remotely(args: argparse.Namespace, vector: Vector | None) -> int:
-    """Search a collection of a service, and print the same."""
-    # A search of a data folder needs no client.
-    from hummingbit.remote import group_of, hit_of  # noqa: PLC0415
-
-    filter_, options = read_filter(args), _read_options(args)
-    if filter_ is not None:
-        options["filter"] = as_json(filter_)
-    query = {
-        "text": args.text,
-        "vector": None if vector is None else vector.tolist(),
-        "code": args.code,
-        "id": args.id,
-    }
-    given = {name: value for name, value in query.items() if value is not None}
-    with service_at(args) as client:
-        if args.like or args.unlike:
-            like = [*args.like, *([given] if given else [])]
-            more = cast("calls.ServedRecommendationOptions", options)
-            response = client.recommend(
-                args.collection, like, args.unlike, strategy=args.strategy, **more
-            )
-        else:
-            response = client.search(
-                args.collection, **given, **cast("calls.SearchOptions", options)
-            )
-    if args.json:
-        print_json(response)
-        return 0
-    recognized, corrected = response.get("recognized_terms"), response.get("corrected", [])
-    hits = [*map(hit_of, response["hits"])]
-    groups = [*map(group_of, response.get("groups", []))]
-    _print_notes(recognized, corrected, response.get("warnings", []), hits=len(hits) + len(groups))
-    _print_substitutes(response.get("substitutes", {}), corrected)
-    _print_hits(args, hits, groups, response.get("rescored_by") or response["ranking"])
-    print_facets([FacetResult(**facet) for facet in response.get("facets", [])])
-    return 0
-
-
-def _print_substitutes(
-    substitutes: Mapping[str, Sequence[str]], corrected: Iterable[Sequence[str]]
-) -> None:
-    """Print what was searched for in place of words that no document has."""
-    known = {word for word, _ in corrected}
-    for word, others in substitutes.items():
-        if word not in known:
-            print(f"no document has {word!r}; searched for {', '.join(others)}", file=sys.stderr)
-
-
-def _print_hits(
-    args: argparse.Namespace, hits: Iterable[Hit], groups: Iterable[Group], ranking: str
-) -> None:
-    """Print hits, and groups of them below the value that they share."""
-    for hit in hits:
-        _print_hit(hit, ranking, has_text_line=args.text_lines)
-    for group in groups:
-        value = group.id if isinstance(group.id, str) else json.dumps(group.id)
-        print(without_controls(f"{value}:"))
-        for hit in group.hits:
-            _print_hit(hit, ranking, has_text_line=args.text_lines)
-
-
-def _print_hit(hit: Hit, ranking: str, *, has_text_line: bool) -> None:
+def _print_hit(hit: Mapping[str, Any], ranking: str, *, has_text_line: bool) -> None:
     """Print the line of a hit and, with `has_text_line`, the beginning of its text on the next."""
-    width = shutil.get_terminal_size().columns - len(INDENT)
-    text = None
-    if hit.text is not None:
-        start, end = hit.passage or (0, len(hit.text))
-        text = textwrap.shorten(hit.text[start:end], max(20, width), placeholder=" …")
+    text = (hit.get("passage") or {}).get("text", hit.get("text"))
+    if text is not None:
+        width = shutil.get_terminal_size().columns - len(INDENT)
+        text = textwrap.shorten(text, max(20, width), placeholder=" …")
     print(_line(hit, ranking, "" if has_text_line else text or ""))
     if has_text_line and text is not None:
         print(f"{INDENT}{without_controls(text)}")
 
 
-def _line(hit: Hit, ranking: str, text: str) -> str:
-    score = None if hit.rerank_score is None else f"{hit.rerank_score:8.3f}"
+def _line(hit: Mapping[str, Any], ranking: str, text: str) -> str:
+    score, confidence = hit.get("rerank_score"), hit.get("confidence")
     if score is None and ranking != HAMMING:
-        score = f"{hit.score:8.3f}"
-    confidence = None if hit.confidence is None else f"{hit.confidence:4.0%}"
-    payload = json.dumps(hit.payload, ensure_ascii=False) if hit.payload else text or None
-    distance = "-" if hit.distance is None else str(hit.distance)
-    parts = [f"{distance:>4}", score, confidence, hit.id, hit.code, payload]
+        score = hit["score"]
+    payload = hit.get("payload")
+    distance = "-" if hit["distance"] is None else str(hit["distance"])
+    parts = [
+        f"{distance:>4}",
+        None if score is None else f"{score:8.3f}",
+        None if confidence is None else f"{confidence:4.0%}",
+        hit["id"],
+        hit.get("code"),
+        json.dumps(payload, ensure_ascii=False) if payload else text or None,
+    ]
     return without_controls("  ".join(part for part in parts if part is not None))

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.answers import document_to_json
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import (
     NO_ENCODER,
@@ -83,7 +84,7 @@ from hummingbit.service.schemas.collections import (
 )
 from hummingbit.service.schemas.common import check_fingerprint, parse_item, pointing_at
 from hummingbit.service.schemas.jobs import CompactionInfo, JobInfo, VerificationInfo
-from hummingbit.service.schemas.search import JSONAnswer, document_to_json, to_json
+from hummingbit.service.schemas.search import JSONAnswer, to_json
 
 # Collections and their documents.
 

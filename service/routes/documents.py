@@ -13,6 +13,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
+from hummingbit.index.answers import document_to_json
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.payloads import PayloadUpdate, parse_selection
 from hummingbit.index.search import explain_no_order, explain_no_values, with_warnings
@@ -58,7 +59,7 @@ from hummingbit.service.schemas.common import (
     pointing_at,
 )
 from hummingbit.service.schemas.jobs import JobInfo
-from hummingbit.service.schemas.search import document_to_json, to_json
+from hummingbit.service.schemas.search import to_json
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["documents"], route_class=JSONRoute)
 

@@ -37,6 +37,7 @@ from hummingbit.evaluation.labelling.suggestions import (
 )
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.times import now
+from hummingbit.index.answers import document_to_json
 from hummingbit.index.catalog import AddAlias, check_name
 from hummingbit.index.collection import Collection, local_collection
 from hummingbit.index.data_folder import DataFolder
@@ -92,11 +93,7 @@ from hummingbit.service.schemas.labels import (
     TakenBack,
     Train,
 )
-from hummingbit.service.schemas.search import (
-    LongAnswer,
-    answer_too_large,
-    document_to_json,
-)
+from hummingbit.service.schemas.search import LongAnswer, answer_too_large
 from hummingbit.service.settings import Settings
 
 # The collection, the person, pages of records.

@@ -21,6 +21,7 @@ from hummingbit.corpus.document import parse_code, parse_vector
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import Allowance, BeyondAllowance, checkpoint, within
+from hummingbit.index.answers import answer_to, search_answer
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filtered import FilteredCollection
 from hummingbit.index.rankings import HAMMING, VECTORS
@@ -28,6 +29,7 @@ from hummingbit.index.records import Query
 from hummingbit.index.search import (
     RANKING_NAMES,
     SearchOptions,
+    SearchResult,
     explain_no_groups,
     with_warnings,
 )
@@ -68,7 +70,6 @@ from hummingbit.service.schemas.search import (
     SearchRequest,
     SearchResponse,
     answer_to_json,
-    search_answer,
     send_json,
 )
 from hummingbit.service.settings import Settings
@@ -157,18 +158,15 @@ def _search_alone(
     app: FastAPI, collection: CollectionBackend, options: SearchOptions, query: Query
 ) -> bytes:
     """Run one search and return the response as JSON."""
-    start = time.perf_counter()
-    with pointing_at():
-        result = collection.find([query], options)
-    seconds = time.perf_counter() - start
-    app.state.metrics.stages["search"].observe(seconds)
-    answer = search_answer(collection, result, 0, options, seconds)
-    is_first_page = options.cursor is None and not options.offset
-    if is_first_page and not (answer["hits"] or answer.get("groups")):
-        warnings = collection.explain_no_hits(options.filter)
-        answer = with_warnings(
-            answer, warnings + explain_no_groups(collection, options.group_by, answer.get("groups"))
-        )
+
+    def search() -> SearchResult:
+        start = time.perf_counter()
+        with pointing_at():
+            result = collection.find([query], options)
+        app.state.metrics.stages["search"].observe(time.perf_counter() - start)
+        return result
+
+    answer = answer_to(collection, options, search)
     return answer_to_json(answer, app.state.settings.max_response_bytes)
 
 
@@ -540,16 +538,12 @@ def recommend_documents(
     if options.k > limits.max_limit:
         message = f"is {show(options.k)}; it must be from 1 to {limits.max_limit:,}"
         raise invalid_field(message, "limit")
-    start = time.perf_counter()
+    search = partial(collection.recommend, positive, negative, options, body.strategy)
     try:
-        result = collection.recommend(positive, negative, options, body.strategy)
+        answer = answer_to(collection, options, search)
     except InputError as error:
         location = () if error.position is None else (error.position,)
         raise invalid_field(error.reason, error.field, *location) from None
-    seconds = time.perf_counter() - start
-    answer = search_answer(collection, result, 0, options, seconds)
-    if not answer["hits"] and not options.offset:
-        answer = with_warnings(answer, collection.explain_no_hits(options.filter))
     return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 

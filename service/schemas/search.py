@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field
 from dataclasses import fields as dataclass_fields
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-import numpy as np
 import orjson
 from pydantic import BaseModel, create_model
 from pydantic import Field as ModelField
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from hummingbit.encoder.codes import Codes, code_from_hex, code_to_hex, unpack_codes
-from hummingbit.encoder.encoder import explain_text
 from hummingbit.foundation.slices import checkpoint
-from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.facets import MAX_FACETS, Facet
 from hummingbit.index.filters import Filter
-from hummingbit.index.passages import Span
-from hummingbit.index.payloads import PayloadSelection, select_fields
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.recommendations import AVERAGE_VECTOR, MAX_EXAMPLES, STRATEGIES
-from hummingbit.index.records import StoredDocument, StoredPayload
 from hummingbit.index.search import (
     RECOMMENDATION_OPTIONS,
     REQUEST_OPTIONS,
-    Hit,
     Hybrid,
     Rescore,
     SearchOptions,
-    SearchResult,
     request_name,
 )
 from hummingbit.service.http.problems import ProblemError
@@ -339,164 +330,6 @@ ENTRIES_AT_ONCE = 16
 SENT_AT_ONCE = 64 << 10
 
 
-def search_answer(
-    collection: CollectionBackend,
-    result: SearchResult,
-    position: int,
-    options: SearchOptions,
-    seconds: float,
-) -> dict[str, Any]:
-    """Return a :class:`SearchResponse` as a dict, for the query at a `position` of a batch.
-
-    `options` are those of the query. Hits beyond their limit and radius, which other queries of the
-    batch requested, are left out. `seconds` is the time of the whole batch.
-    """
-    all_hits = result.hits[position]
-    hits = all_hits[: options.k]
-    radius = options.radius
-    if radius is not None:
-        hits = [hit for hit in hits if (hit.distance or 0) <= radius]
-    name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
-    terms = result.queries.terms[position]
-    answer: dict[str, Any] = {
-        "hits": _write_hits(result, hits, position, options),
-        "n_bits": collection.n_bits,
-        "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
-        "generation": result.generation,
-        "engine": result.engine,
-        "ranking": result.rankings[position],
-        "ties_cut": _ties_cut(all_hits, len(hits), cut=result.ties_cut[position]),
-        "took_ms": round(seconds * 1000, 3),
-    }
-    if terms is not None:
-        answer["recognized_terms"] = terms.recognized_terms
-        answer["corrected"] = terms.corrected
-    if result.substitutes and result.substitutes[position]:
-        answer["substitutes"] = result.substitutes[position]
-    if result.reranked:
-        answer["reranked"] = True
-    if result.rescored_by is not None:
-        answer["rescored_by"] = result.rescored_by
-        answer["candidates"] = result.candidates
-    if options.with_cursor or options.cursor is not None:
-        answer["next_cursor"] = result.next_cursors[position]
-    if options.with_code:
-        answer["query_code"] = code_to_hex(result.queries.codes[position])
-    text = result.queries.texts[position]
-    answer |= _groups_and_facets(result, position, options)
-    if options.explain and text is not None and collection.encoder is not None:
-        answer["query_terms"] = [term._asdict() for term in explain_text(collection.encoder, text)]
-    return answer
-
-
-def _groups_and_facets(
-    result: SearchResult, position: int, options: SearchOptions
-) -> dict[str, Any]:
-    """Return the groups and the facets of a query, as far as they were requested."""
-    written: dict[str, Any] = {}
-    if result.groups is not None:
-        written["groups"] = [
-            {"id": group.id, "hits": _write_hits(result, group.hits, position, options)}
-            for group in result.groups[position]
-        ]
-    if result.facets is not None:
-        written["facets"] = [facet._asdict() for facet in result.facets[position]]
-    return written
-
-
-def _write_hits(
-    result: SearchResult, hits: Sequence[Hit], position: int, options: SearchOptions
-) -> list[dict[str, Any]]:
-    written: list[dict[str, Any]] = [
-        {"id": hit.id, "distance": hit.distance, "score": hit.score} for hit in hits
-    ]
-    if options.with_payload:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["payload"] = _selected(
-                {} if hit.payload is None else hit.payload, options.with_payload
-            )
-    _write_texts(written, hits, options, highlighted=result.highlighted)
-    if result.reranked:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["rerank_score"] = hit.rerank_score
-    if options.with_relevance:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["relevance"] = hit.relevance
-    if hits and hits[0].confidence is not None:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["confidence"] = hit.confidence
-    if options.with_code or options.explain:
-        _write_codes(written, hits, result.queries.codes[position], options)
-    return written
-
-
-def _write_texts(
-    written: Sequence[dict[str, Any]],
-    hits: Sequence[Hit],
-    options: SearchOptions,
-    *,
-    highlighted: bool,
-) -> None:
-    """Add the text of each hit, and parts of it."""
-    if options.with_text:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["text"] = hit.text
-    if highlighted:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["highlight"] = None if hit.highlight is None else hit.highlight._asdict()
-    if options.with_passage:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["passage"] = None if hit.text is None else _passage(hit.text, hit.passage)
-
-
-def _passage(text: str, span: Span | None) -> dict[str, Any]:
-    start, end = span or (0, len(text))
-    return {"text": text[start:end], "start": start}
-
-
-def _write_codes(
-    written: Sequence[dict[str, Any]],
-    hits: Sequence[Hit],
-    query_code: Codes,
-    options: SearchOptions,
-) -> None:
-    """Add the code of each hit, and the bits in which it differs from the query's."""
-    for entry, hit in zip(written, hits, strict=True):
-        if options.with_code:
-            entry["code"] = hit.code
-        if options.explain:
-            code = code_from_hex(hit.code or "", len(query_code) * 8)
-            of_hit, of_query = unpack_codes(np.stack([code, query_code]))
-            entry["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
-
-
-def document_to_json(
-    stored: StoredDocument, with_payload: PayloadSelection = True
-) -> dict[str, Any]:
-    """Return a :class:`hummingbit.service.schemas.collections.StoredDocument` as a dict."""
-    return {
-        "id": stored.id,
-        "code": stored.code,
-        "text": stored.text,
-        "vector": None if stored.vector is None else stored.vector.tolist(),
-        "payload": _selected(stored.payload, with_payload),
-    }
-
-
-def _selected(
-    payload: Mapping[str, Any], selection: PayloadSelection
-) -> dict[str, Any] | orjson.Fragment:
-    """Return the requested part of a payload for :func:`to_json`; it is empty if none is."""
-    if isinstance(selection, tuple):
-        return select_fields(payload, selection)
-    return _payload(payload) if selection else {}
-
-
-def _payload(payload: Mapping[str, Any]) -> dict[str, Any] | orjson.Fragment:
-    """Return a payload for :func:`to_json`, which copies one that is not parsed."""
-    return orjson.Fragment(payload.json) if isinstance(payload, StoredPayload) else dict(payload)
-
-
 class LongAnswer(Response):
     """A response that is sent in chunks, each once the client has read enough before it."""
 
@@ -604,10 +437,3 @@ def to_json(answer: Any) -> bytes:
         if isinstance(answer, list | tuple):
             return b"[" + b",".join(map(to_json, answer)) + b"]"
         return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _ties_cut(hits: Sequence[Hit], n_kept: int, *, cut: bool) -> bool:
-    """Tell whether documents with the score of the last of the first `n_kept` hits are left out."""
-    if n_kept == len(hits):
-        return cut
-    return n_kept > 0 and hits[n_kept].score == hits[n_kept - 1].score

@@ -6,7 +6,6 @@ import pytest
 
 from hummingbit.commands.printing import without_controls
 from hummingbit.commands.search import _line
-from hummingbit.index.search import Hit
 
 
 @pytest.mark.parametrize(
@@ -24,5 +23,5 @@ def test_control_characters_are_printed_as_escapes(text: str, printed: str) -> N
 
 
 def test_a_hit_is_one_line() -> None:
-    hit = Hit(id="a\nb", distance=3, score=0.5, row=1, payload={"x": "\x9b2J"})
+    hit = {"id": "a\nb", "distance": 3, "score": 0.5, "payload": {"x": "\x9b2J"}}
     assert _line(hit, "hamming", "") == r'   3  a\nb  {"x": "\x9b2J"}'

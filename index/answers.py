@@ -1,0 +1,206 @@
+"""The responses to searches, and stored documents, as JSON values.
+
+Their fields are those of ``SearchResponse`` and ``StoredDocument`` of the clients.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from hummingbit.encoder.codes import Codes, code_from_hex, code_to_hex, unpack_codes
+from hummingbit.encoder.encoder import explain_text
+from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.passages import Span
+from hummingbit.index.payloads import PayloadSelection, select_fields
+from hummingbit.index.records import StoredDocument, StoredPayload
+from hummingbit.index.search import (
+    Hit,
+    SearchOptions,
+    SearchResult,
+    explain_no_groups,
+    with_warnings,
+)
+
+
+def answer_to(
+    collection: CollectionBackend, options: SearchOptions, search: Callable[[], SearchResult]
+) -> dict[str, Any]:
+    """Search for one query; return the response, with why a first page is empty, if it is."""
+    began = time.perf_counter()
+    result = search()
+    answer = search_answer(collection, result, 0, options, time.perf_counter() - began)
+    groups = answer.get("groups")
+    if answer["hits"] or groups or options.cursor is not None or options.offset:
+        return answer
+    warnings = collection.explain_no_hits(options.filter)
+    return with_warnings(answer, warnings + explain_no_groups(collection, options.group_by, groups))
+
+
+def search_answer(
+    collection: CollectionBackend,
+    result: SearchResult,
+    position: int,
+    options: SearchOptions,
+    seconds: float,
+) -> dict[str, Any]:
+    """Return the response to a search as JSON values, for the query at a `position` of a batch.
+
+    `options` are those of the query. Hits beyond their limit and radius, which other queries of the
+    batch requested, are left out. `seconds` is the time of the whole batch.
+    """
+    all_hits = result.hits[position]
+    hits = all_hits[: options.k]
+    radius = options.radius
+    if radius is not None:
+        hits = [hit for hit in hits if (hit.distance or 0) <= radius]
+    name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
+    terms = result.queries.terms[position]
+    answer: dict[str, Any] = {
+        "hits": _write_hits(result, hits, position, options),
+        "n_bits": collection.n_bits,
+        "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
+        "generation": result.generation,
+        "engine": result.engine,
+        "ranking": result.rankings[position],
+        "ties_cut": _ties_cut(all_hits, len(hits), cut=result.ties_cut[position]),
+        "took_ms": round(seconds * 1000, 3),
+    }
+    if terms is not None:
+        answer["recognized_terms"] = terms.recognized_terms
+        answer["corrected"] = terms.corrected
+    if result.substitutes and result.substitutes[position]:
+        answer["substitutes"] = result.substitutes[position]
+    if result.reranked:
+        answer["reranked"] = True
+    if result.rescored_by is not None:
+        answer["rescored_by"] = result.rescored_by
+        answer["candidates"] = result.candidates
+    if options.with_cursor or options.cursor is not None:
+        answer["next_cursor"] = result.next_cursors[position]
+    if options.with_code:
+        answer["query_code"] = code_to_hex(result.queries.codes[position])
+    text = result.queries.texts[position]
+    answer |= _groups_and_facets(result, position, options)
+    if options.explain and text is not None and collection.encoder is not None:
+        answer["query_terms"] = [term._asdict() for term in explain_text(collection.encoder, text)]
+    return answer
+
+
+def _groups_and_facets(
+    result: SearchResult, position: int, options: SearchOptions
+) -> dict[str, Any]:
+    """Return the groups and the facets of a query, as far as they were requested."""
+    written: dict[str, Any] = {}
+    if result.groups is not None:
+        written["groups"] = [
+            {"id": group.id, "hits": _write_hits(result, group.hits, position, options)}
+            for group in result.groups[position]
+        ]
+    if result.facets is not None:
+        written["facets"] = [facet._asdict() for facet in result.facets[position]]
+    return written
+
+
+def _write_hits(
+    result: SearchResult, hits: Sequence[Hit], position: int, options: SearchOptions
+) -> list[dict[str, Any]]:
+    written: list[dict[str, Any]] = [
+        {"id": hit.id, "distance": hit.distance, "score": hit.score} for hit in hits
+    ]
+    if options.with_payload:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["payload"] = _selected(
+                {} if hit.payload is None else hit.payload, options.with_payload
+            )
+    _write_texts(written, hits, options, highlighted=result.highlighted)
+    if result.reranked:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["rerank_score"] = hit.rerank_score
+    if options.with_relevance:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["relevance"] = hit.relevance
+    if hits and hits[0].confidence is not None:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["confidence"] = hit.confidence
+    if options.with_code or options.explain:
+        _write_codes(written, hits, result.queries.codes[position], options)
+    return written
+
+
+def _write_texts(
+    written: Sequence[dict[str, Any]],
+    hits: Sequence[Hit],
+    options: SearchOptions,
+    *,
+    highlighted: bool,
+) -> None:
+    """Add the text of each hit, and parts of it."""
+    if options.with_text:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["text"] = hit.text
+    if highlighted:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["highlight"] = None if hit.highlight is None else hit.highlight._asdict()
+    if options.with_passage:
+        for entry, hit in zip(written, hits, strict=True):
+            entry["passage"] = None if hit.text is None else _passage(hit.text, hit.passage)
+
+
+def _passage(text: str, span: Span | None) -> dict[str, Any]:
+    start, end = span or (0, len(text))
+    return {"text": text[start:end], "start": start}
+
+
+def _write_codes(
+    written: Sequence[dict[str, Any]],
+    hits: Sequence[Hit],
+    query_code: Codes,
+    options: SearchOptions,
+) -> None:
+    """Add the code of each hit, and the bits in which it differs from the query's."""
+    for entry, hit in zip(written, hits, strict=True):
+        if options.with_code:
+            entry["code"] = hit.code
+        if options.explain:
+            code = code_from_hex(hit.code or "", len(query_code) * 8)
+            of_hit, of_query = unpack_codes(np.stack([code, query_code]))
+            entry["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
+
+
+def document_to_json(
+    stored: StoredDocument, with_payload: PayloadSelection = True
+) -> dict[str, Any]:
+    """Return a stored document as JSON values."""
+    return {
+        "id": stored.id,
+        "code": stored.code,
+        "text": stored.text,
+        "vector": None if stored.vector is None else stored.vector.tolist(),
+        "payload": _selected(stored.payload, with_payload),
+    }
+
+
+def _selected(
+    payload: Mapping[str, Any], selection: PayloadSelection
+) -> dict[str, Any] | orjson.Fragment:
+    """Return the requested part of a payload ; it is empty if none is."""
+    if isinstance(selection, tuple):
+        return select_fields(payload, selection)
+    return _payload(payload) if selection else {}
+
+
+def _payload(payload: Mapping[str, Any]) -> dict[str, Any] | orjson.Fragment:
+    """Return a payload; orjson copies one that is not parsed."""
+    return orjson.Fragment(payload.json) if isinstance(payload, StoredPayload) else dict(payload)
+
+
+def _ties_cut(hits: Sequence[Hit], n_kept: int, *, cut: bool) -> bool:
+    """Tell whether documents with the score of the last of the first `n_kept` hits are left out."""
+    if n_kept == len(hits):
+        return cut
+    return n_kept > 0 and hits[n_kept].score == hits[n_kept - 1].score
