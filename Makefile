@@ -117,7 +117,6 @@ bench: $(VENV)/.dev ## Time searches, ingestion, training and evaluation beside 
 	$(BIN)/python -m benchmarks.kernel --rounds 5
 	$(BIN)/python -m benchmarks.search --sizes 1e5
 	$(BIN)/python -m benchmarks.ingest
-	$(BIN)/python -m benchmarks.ingest_versions
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.evaluation
 
@@ -126,7 +125,7 @@ bench-long: $(VENV)/.dev ## Time ten million codes, other libraries over a milli
 	$(BIN)/python -m benchmarks.kernel --sizes 1e7 --rounds 3
 	$(BIN)/python -m benchmarks.search --sizes 1e6
 	$(BIN)/python -m benchmarks.rankings
-	$(BIN)/python -m benchmarks.pages
+	$(BIN)/python -m benchmarks.rankings --page 1000 --queries 30
 	$(BIN)/python -m benchmarks.evaluation --bits 64
 	$(BIN)/python -m benchmarks.ingest --rounds 0 --open 1000000 10000000
 

@@ -23,7 +23,6 @@ Run as ``python -m benchmarks.confidence --data-root DIR``. ``--fit`` prints the
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from benchmarks.harness.timing import options
 from hummingbit.commands.demo import RECIPE
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import load_dataset, load_qrels
@@ -107,7 +107,7 @@ Measured = dict[str, list[Hits]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--data-root", type=Path, metavar="DIR", help="default: HUMMINGBIT_DATA")
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=CORPORA)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])

@@ -6,7 +6,6 @@ them in batches of 32. The student encodes the same texts in one batch. Each rou
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
+from benchmarks.harness.timing import options
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.training.teachers import TeacherError, load_sentence_transformer
@@ -24,7 +24,7 @@ MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--encoder", type=Path, required=True, help="the student's folder")
     parser.add_argument("--teacher", default=MODEL, help="name or folder (default: %(default)s)")
     parser.add_argument("--data", default="snippets:test", help="texts (default: %(default)s)")

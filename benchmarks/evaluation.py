@@ -10,12 +10,12 @@ Run as ``python -m benchmarks.evaluation``.
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
 
 from benchmarks.harness.search_codes import clustered
+from benchmarks.harness.timing import options
 from benchmarks.search import floor
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.evaluation.evaluate import evaluate_codes
@@ -40,7 +40,7 @@ def sorting_seconds(queries: Codes, codes: Codes) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--bits", type=int, default=32)

@@ -11,7 +11,6 @@ its size.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import re
@@ -25,6 +24,7 @@ import httpx
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.processes import end_load, service_process, start_load
 from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
+from benchmarks.harness.timing import options
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import HAMMING
@@ -239,7 +239,7 @@ def _median(runs: list[dict[str, float]]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=3)

@@ -8,7 +8,6 @@ little.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.harness.timing import options
 from hummingbit.corpus.document import Document
 from hummingbit.index.collection import Collection
 from hummingbit.index.filters import parse_filter
@@ -39,7 +39,7 @@ FILTERS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--documents", type=float, default=1e6, help="(default: %(default)s)")
     parser.add_argument("--repeat", type=int, default=5, help="(default: %(default)s)")
     parser.add_argument("--folder", type=Path, help="where to make the temporary folder")

@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harness.search_codes import KINDS
+from benchmarks.harness.timing import options
 from benchmarks.search import TimedSearch, check, floor, interleaved, time_reading, time_search
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import kernel
@@ -61,7 +62,7 @@ WeightedSearch = Callable[[slice], object]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e6])
     parser.add_argument(
         "--cases", nargs="+", default=CASES, help="kinds and bits, such as 'real 64'"

@@ -11,11 +11,10 @@ Run as ``python -m benchmarks.lexical``.
 
 from __future__ import annotations
 
-import argparse
 import sqlite3
-import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import bm25s
@@ -23,15 +22,16 @@ import numpy as np
 import tantivy
 
 from benchmarks.harness.processes import resident_bytes
+from benchmarks.harness.timing import in_turn, options, print_times
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 
-Search = Callable[[str, int], int]
+Search = Callable[..., int]
 """Finds the k best documents for a text and returns how many it found."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--size", type=float, default=1e6, help="documents (default: 1e6)")
     parser.add_argument("--length", type=float, default=12, help="mean words (default: 12)")
     parser.add_argument("--queries", type=int, default=300)
@@ -43,21 +43,12 @@ def main() -> None:
     queries = runs_of_words(rng, texts, arguments.queries)
     searches: dict[str, Search] = {}
     for name in arguments.only:
-        began, resident_before = time.process_time(), resident_bytes()
+        resident_before, began = resident_bytes(), time.process_time()
         searches[name] = CONTESTANTS[name](texts)
         seconds, added = time.process_time() - began, resident_bytes() - resident_before
         print(f"{name:11} built in {seconds:6.1f} s, memory {added / 1e6:7.0f} MB", flush=True)
-    times: dict[str, list[float]] = {name: [] for name in searches}
-    for query in queries:
-        for name, search in searches.items():
-            began = time.process_time()
-            search(query, arguments.k)
-            times[name].append((time.process_time() - began) * 1e3)
-    ours = statistics.median(next(iter(times.values())))
-    print("            median ms   p99 ms   ratio of medians")
-    for name, milliseconds in times.items():
-        p50, p99 = np.percentile(milliseconds, [50, 99])
-        print(f"{name:11} {p50:9.2f} {p99:8.2f} {p50 / ours:10.2f}")
+    ways = {name: partial(search, k=arguments.k) for name, search in searches.items()}
+    print_times(in_turn(ways, queries))
 
 
 def hummingbit(texts: list[str], analyzer: str = "words") -> Search:

@@ -7,7 +7,6 @@ between the two, so that other load slows both alike. Documents have a code and 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -18,6 +17,7 @@ import numpy as np
 
 from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.search_codes import clustered
+from benchmarks.harness.timing import options
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.index.backend import CollectionBackend
@@ -34,7 +34,7 @@ COLUMNS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 300_000])
     parser.add_argument("--bits", type=int, default=64)
     args = parser.parse_args()

@@ -13,7 +13,6 @@ Run as ``python -m benchmarks.milvus_rankings``, after
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
@@ -27,8 +26,9 @@ from pymilvus import DataType, Function, FunctionType, MilvusClient
 
 from benchmarks.harness.processes import family, processor_seconds, resident_bytes
 from benchmarks.harness.search_codes import uniform
+from benchmarks.harness.timing import options
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
-from benchmarks.hybrid import make_queries, open_collection
+from benchmarks.rankings import make_queries, open_collection
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.index.records import EncodedQueries
 
@@ -48,7 +48,7 @@ Find = Callable[[EncodedQueries], list[int]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--size", type=float, default=1e5, help="documents (default: 1e5)")
     parser.add_argument("--queries", type=int, default=100)
     arguments = parser.parse_args()

@@ -10,7 +10,6 @@ milliseconds those of a search for ten hits, the median of all queries.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.harness.timing import options
 from experiments.result_tables import print_table
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.recipes import LinearRecipe
@@ -47,7 +47,7 @@ class Question:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--books", type=int, default=60)
     parser.add_argument("--words", type=int, default=50_000, help="words of a book")
     parser.add_argument("--queries", type=int, default=300)

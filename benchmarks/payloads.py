@@ -20,7 +20,6 @@ Run as ``python -m benchmarks.payloads``. The collection is kept in ``--folder``
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import subprocess
@@ -39,6 +38,7 @@ import numpy as np
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.processes import end_load, service_process, start_load
 from benchmarks.harness.search_codes import clustered
+from benchmarks.harness.timing import options
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes
@@ -81,7 +81,7 @@ SORTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--documents", type=float, default=1e6, help="(default: %(default)s)")
     parser.add_argument("--repeat", type=int, default=20, help="(default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=10.0, help="of load (default: 10)")
@@ -205,8 +205,8 @@ def _print_groups(service: _Service, ranking: str, queries: list[dict[str, Any]]
     }
     times: dict[str, list[Times]] = {kind: [] for kind in kinds}
     for query in queries:
-        for kind, options in kinds.items():
-            body = {**query, **options, "ranking": ranking}
+        for kind, grouping in kinds.items():
+            body = {**query, **grouping, "ranking": ranking}
             times[kind].append(service.send("/search", body)[0])
     for kind, some in times.items():
         _print(f"{ranking}{kind}", some, times[""] if kind else None)

@@ -1,123 +1,128 @@
-"""The asymmetric ranking beside the Hamming ranking, over the same codes and queries, in one run.
+"""Every ranking of one collection of a million short texts, one query at a time, and far pages.
 
-Run as ``python -m benchmarks.rankings``. Both rank the documents of one generation. Searches for a
-single query take turns, and times are of the processor, which other processes do not lengthen. The
-documents form clusters of unequal size: the logits of a document are those of its cluster plus
-noise, and bit b of its code is 1 with probability sigmoid(logit_b). Queries have such logits, too.
-With ``--encoder`` and ``--data`` the logits are an encoder's for the documents of a data set.
-"ratio" is the time of the asymmetric ranking over that of the Hamming ranking.
+The texts are those of :mod:`benchmarks.lexical`, of one line each; with ``--title-words``, their
+first words are a title. Codes are clustered like those of encoders, and the weights of queries
+resemble the codes of documents. Each query is searched with every ranking in turn, by the
+collection's own search, which also reads the ids; encoding is not included. Times are of the
+processor, which other processes do not lengthen. "ratio" is the median over that of the Hamming
+ranking. With ``--page N``, the first page takes turns with page N: "by cursor" finds the page after
+the last hit of the page before it, "by offset" finds all hits up to it.
+
+Run as ``python -m benchmarks.rankings``. Collections are kept in ``build/benchmarks`` and reused.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
-import faiss
 import numpy as np
-import numpy.typing as npt
 
-from hummingbit.corpus.named_sets import load_dataset
-from hummingbit.encoder.artifact import load_encoder
-from hummingbit.encoder.codes import Codes, pack_bits
-from hummingbit.encoder.text_features import Floats
-from hummingbit.index.engines.segments import IndexSnapshot
-from hummingbit.index.rankings import AsymmetricRanking, HammingRanking, Ranking
+from benchmarks.harness.search_codes import clustered
+from benchmarks.harness.timing import in_turn, options, print_times, seconds_of
+from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
+from hummingbit.corpus.document import Document
+from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.index.collection import Collection
+from hummingbit.index.rankings import ASYMMETRIC, HAMMING, RANKINGS
 from hummingbit.index.records import EncodedQueries
+from hummingbit.index.schema import Description
+from hummingbit.index.search import SearchResult
+from hummingbit.index.store.store import Store
 
-CLUSTERS = 300
-CHUNK = 100_000
-QUERIES = 200
+OUT = Path("build/benchmarks")
+WARM_UP = 10
+BATCH = 50_000
+CHECKED = 3
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--documents", type=float, default=1e6)
-    parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64, 128])
-    parser.add_argument("--k", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--rounds", type=int, default=QUERIES, help="single queries per setting")
-    parser.add_argument("--encoder", type=Path, help="an encoder's folder, instead of clusters")
+    parser = options(__doc__)
+    parser.add_argument("--size", type=float, default=1e6, help="documents (default: 1e6)")
+    parser.add_argument("--length", type=float, default=12, help="mean words (default: 12)")
     parser.add_argument(
-        "--data", default="snippets", help="the data set to encode (default: %(default)s)"
+        "--title-words", type=int, default=0, help="words of the titles (default: no titles)"
     )
+    parser.add_argument("--bits", type=int, default=64)
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--k", type=int, default=10)
+    parser.add_argument("--page", type=int, help="time this page instead, beside the first")
     arguments = parser.parse_args()
-    faiss.omp_set_num_threads(1)
-    print(
-        f"{'bits':>4} {'distinct':>9} {'engine':>9} {'k':>4}  {'hamming':>9} {'asymm.':>9}  ratio"
-    )
-    for n_bits in [0] if arguments.encoder else arguments.bits:
-        rng = np.random.default_rng(0)
-        if arguments.encoder:
-            logits = encoder_logits(arguments.encoder, arguments.data)
-        else:
-            logits = clustered_logits(rng, n_bits)
-        codes = draw_codes(rng, logits, int(arguments.documents))
-        generation = IndexSnapshot.build(1, codes, np.arange(len(codes)))
-        distinct = len(generation.distinct_codes()[0])
-        for k in arguments.k:
-            weights = add_noise(rng, logits[rng.integers(0, len(logits), arguments.rounds)])
-            hamming, asymmetric = ranking_seconds(generation, weights, k)
-            medians = statistics.median(hamming), statistics.median(asymmetric)
-            means = statistics.mean(asymmetric) / statistics.mean(hamming)
-            print(
-                f"{codes.shape[1] * 8:>4} {distinct:>9,} {generation.index_type:>9} {k:>4}"
-                f"  {medians[0] * 1e6:>6.0f} µs {medians[1] * 1e6:>6.0f} µs"
-                f"  {medians[1] / medians[0]:.2f} (means {means:.2f})"
-            )
+    rng = np.random.default_rng(0)
+    texts = zipfian_texts(rng, int(arguments.size), arguments.length)
+    query_texts = runs_of_words(rng, texts, arguments.queries + WARM_UP)
+    if n := arguments.title_words:
+        texts = [
+            " ".join(words[:n]) + "\n" + " ".join(words[n:]) for words in map(str.split, texts)
+        ]
+    codes = clustered(rng, len(texts), arguments.bits)
+    encoded = make_queries(rng, query_texts, codes)
+    queries = [encoded[number : number + 1] for number in range(len(encoded))]
+    name = f"hybrid-{len(texts)}-{arguments.bits}-{arguments.title_words}.sqlite"
+    with closing(open_collection(OUT / name, texts, codes)) as collection:
+        ways: dict[str, Callable[[EncodedQueries], object]] = {
+            ranking: partial(collection.search, k=arguments.k, ranking=ranking)
+            for ranking in RANKINGS
+        }
+        warm_up = seconds_of(lambda: in_turn(ways, queries[:WARM_UP]))
+        print(f"opened and warmed up in {warm_up:.1f} s")
+        if arguments.page is None:
+            print_times(in_turn(ways, queries[WARM_UP:]))
+            return
+        for ranking in (HAMMING, ASYMMETRIC):  # a cursor saves the other rankings nothing
+            print(f"\n{ranking}, page {arguments.page:,} beside page 1")
+            search = partial(collection.search, ranking=ranking)
+            print_pages(search, queries[WARM_UP:], arguments.k, arguments.page)
 
 
-def clustered_logits(rng: np.random.Generator, n_bits: int) -> Floats:
-    """Return the logits of clusters, ``float32[CLUSTERS, n_bits]``, most of them far from zero."""
-    sizes = rng.gamma(3.0, 1.5, (CLUSTERS, n_bits))
-    logits: Floats = (sizes * rng.choice([-1, 1], sizes.shape)).astype(np.float32)
-    return logits
+def print_pages(
+    search: Callable[..., SearchResult], queries: list[EncodedQueries], k: int, page: int
+) -> None:
+    """Print the times of the first page of `k` hits, and of another by its cursor and offset."""
+    offset = (page - 1) * k
+    before = [search(query, k, offset=offset - k) for query in queries]
+
+    def by_cursor(number: int) -> SearchResult:
+        return search(queries[number], k, cursor=before[number].next_cursors[0])
+
+    def by_offset(number: int) -> SearchResult:
+        return search(queries[number], k, offset=offset)
+
+    for number in range(CHECKED):
+        if by_cursor(number).hits != by_offset(number).hits:
+            raise SystemExit("the page by cursor is not the page by offset")
+    ways = {
+        "first": lambda number: search(queries[number], k),
+        "by cursor": by_cursor,
+        "by offset": by_offset,
+    }
+    print_times(in_turn(ways, range(len(queries))))
 
 
-def encoder_logits(folder: Path, dataset: str) -> Floats:
-    """Return the query weights that the encoder in `folder` computes for a data set."""
-    encoder = load_encoder(folder)
-    return encoder.query_weights(
-        [document.text or "" for document in load_dataset(dataset, "train")]
-    )
+def open_collection(path: Path, texts: list[str], codes: Codes) -> Collection:
+    """Open the collection of these texts and codes; make it if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        Store.create(path, Description("texts", codes.shape[1] * 8))
+    collection = Collection(Store(path, writable=True), indexed=False)
+    if len(collection) < len(texts):
+        for start in range(0, len(texts), BATCH):
+            numbered = enumerate(texts[start : start + BATCH], start)
+            documents = [Document(id=f"d{number}", text=text) for number, text in numbered]
+            collection.upsert_encoded(documents, codes[start : start + BATCH])
+    return collection
 
 
-def add_noise(rng: np.random.Generator, logits: Floats) -> Floats:
-    """Return `logits` plus standard normal noise, of the same shape."""
-    noise = rng.normal(size=logits.shape).astype(np.float32)
-    noise += logits
-    return noise
-
-
-def draw_codes(rng: np.random.Generator, logits: Floats, n: int) -> Codes:
-    """Return `n` codes, each drawn with the probabilities of a row of `logits` plus noise."""
-    share = 1 / np.arange(1, len(logits) + 1)
-    parts = []
-    for start in range(0, n, CHUNK):
-        size = min(CHUNK, n - start)
-        rows = rng.choice(len(logits), size, p=share / share.sum())
-        document_logits = add_noise(rng, logits[rows])
-        draws = rng.random(document_logits.shape, dtype=np.float32)
-        parts.append(pack_bits(draws < 1 / (1 + np.exp(-document_logits))))
-    return np.concatenate(parts)
-
-
-def ranking_seconds(
-    generation: IndexSnapshot, weights: Floats, k: int
-) -> tuple[list[float], list[float]]:
-    """Return the seconds per query of the Hamming and of the asymmetric ranking."""
-    rankings: list[Ranking] = [HammingRanking(generation), AsymmetricRanking(generation)]
-    seconds: list[list[float]] = [[], []]
-    for row in weights:
-        weighted: npt.NDArray[np.bool_] = np.ones(1, dtype=np.bool_)
-        query = EncodedQueries(pack_bits(row[None] > 0), row[None], [None], weighted, [None])
-        for number, ranking in enumerate(rankings):
-            ranking.rank(query, k)
-            began = time.process_time()
-            ranking.rank(query, k)
-            seconds[number].append(time.process_time() - began)
-    return seconds[0], seconds[1]
+def make_queries(rng: np.random.Generator, texts: list[str], codes: Codes) -> EncodedQueries:
+    """Make queries of `texts` whose weights are noisy versions of the codes of documents."""
+    near = codes[rng.integers(0, len(codes), len(texts))]
+    signs = unpack_codes(near).astype(np.float32) * 2 - 1
+    weights = (signs * 2 + rng.normal(size=signs.shape)).astype(np.float32)
+    packed = np.packbits(weights > 0, axis=1)
+    weighted = np.ones(len(texts), dtype=np.bool_)
+    return EncodedQueries(packed, weights, texts, weighted, [None] * len(texts))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Run as ``python -m benchmarks.readme_figures``, or ``make readme-figures``.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.service_corpus import N_BITS, Corpus, K, make_corpus
+from benchmarks.harness.timing import options
 from benchmarks.kernel import processor
 from benchmarks.search import TimedSearch, check, interleaved
 from benchmarks.service import check as check_systems
@@ -51,7 +51,7 @@ ORDER = (HYBRID, BM25, ASYMMETRIC, HAMMING)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="trainings (default: %(default)s)")
     parser.add_argument("--documents", type=int, default=1_000_000, help="codes to search")
     parser.add_argument("--seconds", type=float, default=5.0, help="of load, in each of 3 rounds")

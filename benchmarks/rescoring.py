@@ -10,7 +10,6 @@ interleaved, and ratios to a search without rescoring.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.harness.timing import options
 from experiments.judged_queries.compared_rankings import CodedCorpus
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
 from experiments.result_tables import print_table
@@ -57,7 +57,7 @@ class Vectors:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--corpora", nargs="+", default=list(CORPORA))
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--dimension", type=int, default=256, help="(default: %(default)s)")

@@ -14,7 +14,6 @@ Run as ``python -m benchmarks.scale``; ``--size 1e6`` takes two minutes, and 1e7
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -26,8 +25,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness.search_codes import uniform
+from benchmarks.harness.timing import options, peak_bytes
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
-from benchmarks.hybrid import make_queries
+from benchmarks.rankings import make_queries
 from benchmarks.search import floor
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes
@@ -45,7 +45,7 @@ K = 10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--size", type=float, default=1e7, help="documents (default: 1e7)")
     parser.add_argument("--queries", type=int, default=100, help="of each ranking")
     parser.add_argument("--folder", type=Path, help="save the collection here and reuse it")
@@ -57,10 +57,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = arguments.folder or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        options = ["--size", str(arguments.size), "--queries", str(arguments.queries)]
+        given = ["--size", str(arguments.size), "--queries", str(arguments.queries)]
         for step in STEPS:
             command = [sys.executable, "-m", "benchmarks.scale", "--step", step]
-            subprocess.run([*command, "--folder", str(folder), *options], check=True)
+            subprocess.run([*command, "--folder", str(folder), *given], check=True)
 
 
 def write(path: Path, arguments: argparse.Namespace) -> None:
@@ -83,7 +83,7 @@ def write(path: Path, arguments: argparse.Namespace) -> None:
     partial.rename(path)
     disk = path.stat().st_size / size
     print(f"written    {seconds:9.1f} CPU s, {seconds / size * 1e6:.1f} µs and", end="")
-    print(f" {disk:.0f} bytes on disk a document; peak {peak():,.0f} MB", flush=True)
+    print(f" {disk:.0f} bytes on disk a document; peak {peak_bytes() / 1e6:,.0f} MB", flush=True)
 
 
 def index_words(path: Path, _: argparse.Namespace) -> None:
@@ -91,7 +91,10 @@ def index_words(path: Path, _: argparse.Namespace) -> None:
     with measured("words indexed"), closing(open_collection(path)) as collection:
         collection._published_index.current_with_lexical()  # noqa: SLF001
     bytes_ = sum(file.stat().st_size for file in path.parent.glob("words.index"))
-    print(f"           a file of {bytes_ / 1e6:,.0f} MB; peak {peak():,.0f} MB", flush=True)
+    print(
+        f"           a file of {bytes_ / 1e6:,.0f} MB; peak {peak_bytes() / 1e6:,.0f} MB",
+        flush=True,
+    )
 
 
 def search(path: Path, arguments: argparse.Namespace) -> None:
@@ -122,7 +125,7 @@ def search(path: Path, arguments: argparse.Namespace) -> None:
             print(f"{ranking:10} {p50:9.2f} ms p50, {p99:.2f} ms p99 of the processor;", end="")
             print(f" elapsed {np.median(elapsed):.2f} ms p50", flush=True)
             report(f"by {ranking}")
-        print(f"           peak {peak():,.0f} MB")
+        print(f"           peak {peak_bytes() / 1e6:,.0f} MB")
 
 
 STEPS = {"write": write, "words": index_words, "search": search}
@@ -160,11 +163,6 @@ def report(part: str) -> None:
     fields = dict(line.split(":", 1) for line in status)
     own, mapped = (int(fields[name].split()[0]) / 1e3 for name in ("RssAnon", "RssFile"))
     print(f"  with {part:20} {own:7,.0f} MB own, {mapped:7,.0f} MB mapped", flush=True)
-
-
-def peak() -> float:
-    """Return the most memory that this process had, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
 if __name__ == "__main__":

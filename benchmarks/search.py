@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.search_codes import KINDS
 from benchmarks.harness.search_peers import CONTESTANTS, Contestant, Search
+from benchmarks.harness.timing import options
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.index.engines.choice import Choice, build
 from hummingbit.index.engines.flat import FlatIndex
@@ -39,7 +40,7 @@ TimedSearch = Callable[[Codes, int], object]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e5, 1e6])
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64, 128])

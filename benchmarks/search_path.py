@@ -10,7 +10,6 @@ the one with the fewest calls counts. ``--calls`` lists its calls.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import sys
@@ -27,6 +26,7 @@ import uvloop
 from starlette.types import Message, Receive
 
 from benchmarks.harness.service_corpus import Corpus, make_corpus
+from benchmarks.harness.timing import options
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import HAMMING
@@ -48,7 +48,7 @@ _recording: list[list[Call]] = []
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--calls", action="store_true", help="list every call")
     arguments = parser.parse_args()

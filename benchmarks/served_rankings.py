@@ -85,7 +85,7 @@ def main() -> None:
 
 def kept_docstrings(folder: Path) -> Corpus:
     """Return the docstrings and the questions; index them in `folder` unless they are there."""
-    questions = [one.text or "" for one in read_documents(f"{NAME}:queries")][:QUESTIONS]
+    questions = [document.text or "" for document in read_documents(f"{NAME}:queries")][:QUESTIONS]
     if not (folder / "texts.json").exists():
         documents = [*read_documents(f"{NAME}:train"), *read_documents(f"{NAME}:test")]
         data = gather(read_documents(f"{NAME}:train"))
@@ -96,7 +96,7 @@ def kept_docstrings(folder: Path) -> Corpus:
             ingest(collection, documents)
             codes = collection.labelled_codes()[0]
         np.save(folder / "codes.npy", codes)
-        (folder / "texts.json").write_text(json.dumps([one.text for one in documents]))
+        (folder / "texts.json").write_text(json.dumps([document.text for document in documents]))
     codes = np.load(folder / "codes.npy")
     return Corpus(folder, codes, questions, codes[: len(questions)])
 

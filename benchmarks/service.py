@@ -18,7 +18,6 @@ on the same server.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -34,6 +33,7 @@ import hummingbit.threads  # noqa: F401 - before the libraries that read the env
 from benchmarks.harness.processes import processor_seconds, running, service_process
 from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
 from benchmarks.harness.service_peers import System, milvus, txtai
+from benchmarks.harness.timing import options
 from hummingbit import Client
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import hamming_distance
@@ -118,7 +118,7 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--documents", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--seconds", type=float, default=5.0)

@@ -15,14 +15,14 @@ Run as ``python -m benchmarks.short_texts``.
 
 from __future__ import annotations
 
-import argparse
-import resource
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.harness.timing import options, peak_bytes
+from benchmarks.harness.zipfian_texts import zipfian_texts
 from hummingbit.comparison import words_of_sentences
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import read_documents
@@ -49,7 +49,7 @@ CORPORA = ("reuters", "20news", "nfcorpus")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--texts", type=int, default=1_000_000, metavar="N")
     parser.add_argument("--data", nargs="*", default=[], metavar="SOURCE")
     parser.add_argument("--data-root", type=Path, metavar="DIR")
@@ -85,20 +85,19 @@ def short_texts(sources: list[str], number: int, data_root: Path | None) -> list
                         texts[" ".join(run)] = None
     if len(texts) >= number:
         return list(texts)[:number]
-    from benchmarks.harness.zipfian_texts import zipfian_texts  # noqa: PLC0415 - only here
-
     return [*texts, *zipfian_texts(np.random.default_rng(0), number - len(texts), MEAN_WORDS)]
 
 
 def report_many(texts: list[str], recipe: BaseRecipe) -> None:
     data = gather(Document(id=str(number), text=text) for number, text in enumerate(texts))
-    before, began = peak(), time.process_time()
+    before, began = peak_bytes(), time.process_time()
     with TemporaryDirectory() as folder:
         encoder = train_by(data, recipe, Path(folder, "encoder")).encoder
         size = sum(file.stat().st_size for file in Path(folder, "encoder").iterdir())
     print(
         f"{len(texts):,} texts: {time.process_time() - began:,.0f} CPU s, peak memory"
-        f" {peak():.2f} GiB ({before:.2f} before training), encoder {size / 2**20:.0f} MiB,"
+        f" {peak_bytes() / 2**30:.2f} GiB ({before / 2**30:.2f} before training),"
+        f" encoder {size / 2**20:.0f} MiB,"
         f" {encoder.features.dimension:,} terms",
         flush=True,
     )
@@ -160,11 +159,6 @@ def successes(
             equal += (np.abs(scores - own[:, None]) <= 1e-4).sum(axis=1)
         found[ranking] = float(np.mean(before + (equal - 1) / 2 < DEPTH))
     return found
-
-
-def peak() -> float:
-    """Return the peak memory of the process so far, in GiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 if __name__ == "__main__":

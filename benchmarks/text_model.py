@@ -43,6 +43,7 @@ from benchmarks.harness.processes import (
     service_process,
     start_load,
 )
+from benchmarks.harness.timing import options
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.encoder import Encoder
@@ -203,7 +204,7 @@ def vars_of(model: TextModel) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--model", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--texts", type=int, default=256, help="documents that are timed")
     parser.add_argument("--seconds", type=float, default=4.0)

@@ -17,12 +17,9 @@ Run as ``python -m benchmarks.training``.
 
 from __future__ import annotations
 
-import argparse
-import resource
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -30,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.harness.timing import in_turn, options, peak_bytes
 from hummingbit.corpus.readers import ReadError, read_documents
 from hummingbit.encoder.recipes import ClassCodeRecipe, Recipe
 from hummingbit.encoder.text_features import SparseRows
@@ -44,7 +42,8 @@ from hummingbit.training.semi_supervised import build_model, hidden_dropout, tou
 from hummingbit.training.soft_labels import estimate_soft_labels
 from hummingbit.training.text_features import fit_text_features
 
-Epoch = Callable[[], object]
+Epoch = Callable[[int], object]
+"""Trains for another epoch, whose number is ignored."""
 
 FLOOR = "floor"
 LAYERS = ("as trained", "sparse gradient", "dense gradient", "dense", FLOOR)
@@ -71,7 +70,7 @@ class DenseLinear(nn.Module):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--data", default="snippets", help="texts (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--synthetic", type=int, metavar="N", help="documents of random words")
@@ -91,12 +90,7 @@ def main() -> None:
 
 def compare(data: TrainingData, rounds: int) -> None:
     epochs = {layer: make_epoch(data, Recipe(n_bits=32), layer) for layer in LAYERS}
-    times: dict[str, list[float]] = {layer: [] for layer in LAYERS}
-    for _ in range(rounds):
-        for layer, epoch in epochs.items():
-            began = time.process_time()
-            epoch()
-            times[layer].append(time.process_time() - began)
+    times = in_turn(epochs, range(rounds))
     print(f"{len(data):,} documents, medians of {rounds} epochs")
     for layer, epoch_seconds in times.items():
         seconds = median(epoch_seconds)
@@ -144,7 +138,7 @@ def report_memory(documents: int) -> None:
     epoch = make_epoch(data, Recipe(n_bits=32, max_terms=SYNTHETIC_TERMS), "as trained")
     print_cost(f"{documents:,} documents, terms and soft labels", began)
     began = time.process_time()
-    epoch()
+    epoch(0)
     print_cost(f"{documents:,} documents, an epoch", began)
 
 
@@ -160,8 +154,7 @@ def report_class_codes(documents: int) -> None:
 def print_cost(work: str, began: float) -> None:
     """Print the processor time since `began`, and the peak memory so far."""
     seconds = time.process_time() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    print(f"{work}: {seconds:,.0f} CPU s, peak memory {peak:.2f} GiB", flush=True)
+    print(f"{work}: {seconds:,.0f} CPU s, peak memory {peak_bytes() / 2**30:.2f} GiB", flush=True)
 
 
 def make_epoch(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
@@ -177,7 +170,8 @@ def make_epoch(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
         sparse_gradient=few_terms if layer == "as trained" else layer == "sparse gradient",
     )
     if layer == FLOOR:
-        return partial(multiply, model, features.transform(texts), recipe.batch_size)
+        rows = features.transform(texts)
+        return lambda _: multiply(model, rows, recipe.batch_size)
     if layer == "dense" and isinstance(model.encoder.first, SparseLinear):
         model.encoder.add_module("first", DenseLinear(model.encoder.first))
     soft_labels = estimate_soft_labels(features.transform(texts), data.tags, recipe.seed)
@@ -185,7 +179,7 @@ def make_epoch(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
         model, recipe, features, texts, data.tags, multi_label=False, soft_labels=soft_labels
     )
     schedule = Schedule(1, recipe.batch_size, recipe.learning_rate, recipe.seed)
-    return lambda: fit(model, loss, len(data), schedule, progress=False)
+    return lambda _: fit(model, loss, len(data), schedule, progress=False)
 
 
 def multiply(model: nn.Module, rows: SparseRows, batch_size: int) -> None:

@@ -9,7 +9,6 @@ sends the searches. On two processors, both together can use two million µs a s
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import resource
@@ -31,6 +30,7 @@ from benchmarks.harness.processes import (
     service_process,
     start_load,
 )
+from benchmarks.harness.timing import options
 from hummingbit import Client
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
@@ -43,7 +43,7 @@ SEARCH_PATH = "/v1/collections/bench/search"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--documents", type=float, default=1e6, help="(default: %(default)s)")
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2, 4])
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])

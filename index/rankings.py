@@ -1057,7 +1057,7 @@ class _Scorer(NamedTuple):
 
         The least score by words that suffices rises with each document that is found. So hybrid
         searches of a million texts take 5 ms, where numpy takes 18 (``python -m
-        benchmarks.hybrid``).
+        benchmarks.rankings``).
         """
         ((all_rows, all_scores),) = self.matches.parts
         weights, (total,) = self.codes.quantized(self.query)

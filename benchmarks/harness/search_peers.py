@@ -7,7 +7,6 @@ thread.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -107,58 +106,6 @@ def pynear(codes: Codes) -> Search:
     return lambda queries, k: np.array(tree.searchKNN(queries, k)[0])
 
 
-def duckdb(codes: Codes) -> Search:
-    import duckdb as engine  # noqa: PLC0415 - may not be installed
-    import pyarrow as pa  # noqa: PLC0415 - as above
-
-    database = engine.connect(config={"threads": 1})
-    words = _words(codes)
-    columns = {f"w{i}": words[:, i] for i in range(words.shape[1])}
-    database.register("arrow", pa.table({"row": np.arange(len(codes)), **columns}))
-    database.execute("CREATE TABLE codes AS SELECT * FROM arrow")
-    distance = " + ".join(f"bit_count(xor({name}, ?::UBIGINT))" for name in columns)
-    nearest = f"SELECT row, {distance} AS d FROM codes ORDER BY d, row LIMIT "  # noqa: S608
-
-    def find(queries: Codes, k: int) -> Positions:
-        lists = [
-            database.execute(f"{nearest}{k}", query.tolist()).fetchall()
-            for query in _words(queries)
-        ]
-        return np.array(lists)[:, :, 0]
-
-    return find
-
-
-def lancedb(codes: Codes) -> Search:
-    import lancedb as database  # noqa: PLC0415 - may not be installed
-    import pyarrow as pa  # noqa: PLC0415 - as above
-
-    folder = tempfile.TemporaryDirectory()
-    lists = pa.FixedSizeListArray.from_arrays(pa.array(codes.ravel()), codes.shape[1])
-    table = database.connect(folder.name).create_table(
-        "codes", pa.table({"row": np.arange(len(codes)), "code": lists})
-    )
-
-    def find(queries: Codes, k: int, _folder: object = folder) -> Positions:
-        columns = [
-            table.search(query)
-            .distance_type("hamming")
-            .limit(k)
-            .select(["row", "_distance"])
-            .to_arrow()["row"]
-            for query in queries
-        ]
-        return np.stack([column.to_numpy() for column in columns])
-
-    return find
-
-
-def _words(codes: Codes) -> npt.NDArray[np.uint64]:
-    """Return codes as words of 64 bits, the last one padded with zeros."""
-    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 8)))
-    return np.ascontiguousarray(padded).view("<u8")
-
-
 CONTESTANTS: dict[str, Contestant] = {
     "hummingbit": Contestant(hummingbit(), 10**9, exact=True),
     "FAISS Flat": Contestant(faiss_flat, 10**9, exact=True),
@@ -168,6 +115,4 @@ CONTESTANTS: dict[str, Contestant] = {
     "usearch HNSW": Contestant(usearch_hnsw, 10**6, exact=False),
     "usearch exact": Contestant(usearch_exact, 10**6, exact=True),
     "pynear": Contestant(pynear, 10**6, exact=True),
-    "DuckDB": Contestant(duckdb, 10**5, exact=True),
-    "LanceDB": Contestant(lancedb, 10**5, exact=True),
 }

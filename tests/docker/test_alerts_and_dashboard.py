@@ -134,11 +134,11 @@ def test_panels_have_titles_and_do_not_overlap() -> None:
         for target in panel["targets"]:
             used = set(re.findall(r"\$(\w+)", target["expr"])) - {"__rate_interval"}
             assert used <= variables
-    for one, other in itertools.combinations([panel["gridPos"] for panel in panels], 2):
-        assert one["x"] + one["w"] <= 24
+    for item, other in itertools.combinations([panel["gridPos"] for panel in panels], 2):
+        assert item["x"] + item["w"] <= 24
         assert (
-            one["x"] + one["w"] <= other["x"]
-            or other["x"] + other["w"] <= one["x"]
-            or one["y"] + one["h"] <= other["y"]
-            or other["y"] + other["h"] <= one["y"]
+            item["x"] + item["w"] <= other["x"]
+            or other["x"] + other["w"] <= item["x"]
+            or item["y"] + item["h"] <= other["y"]
+            or other["y"] + other["h"] <= item["y"]
         )

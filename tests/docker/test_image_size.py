@@ -40,7 +40,7 @@ def installed_sizes() -> dict[str, int]:
         found = distribution(needed.name)
         sizes[name] = installed_bytes(found)
         further = [Requirement(text) for text in found.requires or []]
-        pending += [one for one in further if applies(one, frozenset(needed.extras))]
+        pending += [item for item in further if applies(item, frozenset(needed.extras))]
     return sizes
 
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 from setuptools import find_namespace_packages
 
-from benchmarks.code_size import INSTALLED
 from hummingbit.cli import COMMANDS
 from hummingbit.service.settings import ENV_PREFIX, Settings, load_settings
+from tests.support.folders import INSTALLED
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
@@ -62,7 +62,7 @@ def test_the_pod_may_do_as_little_as_can_be() -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    given = of_environment({one["name"] for one in container["env"]}) - {"config"}
+    given = of_environment({item["name"] for item in container["env"]}) - {"config"}
     assert given <= set(Settings.model_fields)
     assert container["readinessProbe"]["exec"]["command"][1] in COMMANDS
 
@@ -103,8 +103,8 @@ def test_compose_can_give_every_service_its_files() -> None:
     compose = load(ROOT / "docker-compose.yml")
     for name, service in compose["services"].items():
         for kind in ("configs", "secrets"):
-            for one in service.get(kind, []):
-                source = compose[kind][one if isinstance(one, str) else one["source"]]
+            for item in service.get(kind, []):
+                source = compose[kind][item if isinstance(item, str) else item["source"]]
                 # Compose mounts a `file`. It copies other content into the container, which fails
                 # where the file system is read-only.
                 copied = {"content", "environment"} & source.keys()
@@ -204,7 +204,9 @@ def test_prometheus_operator_finds_the_service_and_its_key() -> None:
     # A key cannot be in an annotation, and nobody scrapes without one.
     assert "annotations" not in pod["metadata"]
     (container,) = pod["spec"]["containers"]
-    secrets = [one["valueFrom"]["secretKeyRef"] for one in container["env"] if "valueFrom" in one]
+    secrets = [
+        item["valueFrom"]["secretKeyRef"] for item in container["env"] if "valueFrom" in item
+    ]
     assert endpoint["authorization"] == {
         "type": "Bearer",
         "credentials": next(secret for secret in secrets if secret["key"] == "read"),

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.code_size import INSTALLED
 from hummingbit.corpus.document import DocumentError
 from hummingbit.foundation.errors import MAX_SHOWN, HummingbitError, InputError, abbreviate
 from hummingbit.index.errors import StoreReplaced
 from hummingbit.service.http.problems import PROBLEMS, TITLES
+from tests.support.folders import INSTALLED
 
 ROOT = Path(__file__).parents[2]
 BUILT_IN = {"Exception", "ValueError", "RuntimeError", "LookupError", "OSError", "TypeError"}

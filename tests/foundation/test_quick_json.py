@@ -98,7 +98,7 @@ def test_the_usual_is_parsed(raw: bytes) -> None:
 def test_lines_are_what_they_are_one_by_one(
     some: list[object], separators: tuple[str, str]
 ) -> None:
-    lines = [json.dumps(one, separators=separators).encode() for one in some]
+    lines = [json.dumps(item, separators=separators).encode() for item in some]
     try:
         found = parse_lines_quickly(lines)
     except Unsure:

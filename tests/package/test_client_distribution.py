@@ -106,7 +106,7 @@ def test_a_checkout_installs_it_with_its_modules_and_version(tmp_path: Path) -> 
 
 def test_it_needs_httpx_and_nothing_else(python: Path) -> None:
     listed = json.loads(run(str(python), "-m", "pip", "list", "--format", "json"))
-    names = {one["name"].lower() for one in listed}
+    names = {item["name"].lower() for item in listed}
     httpx = {"httpx", "httpcore", "h11", "anyio", "idna", "certifi", "sniffio", "typing_extensions"}
     assert names - httpx - {"pip", "setuptools"} == {"hummingbit-client"}
 

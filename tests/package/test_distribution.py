@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.code_size import INSTALLED
 from tests.support.commands import run
+from tests.support.folders import INSTALLED
 from tests.support.service import client_of
 
 pytestmark = pytest.mark.package

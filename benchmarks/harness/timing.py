@@ -1,0 +1,55 @@
+"""How benchmarks time and print: ways take turns in one run, so that other load slows all alike.
+
+Times are of the processor, which other processes do not lengthen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+Item = TypeVar("Item")
+
+
+def options(document: str | None) -> argparse.ArgumentParser:
+    """Return a parser whose help begins like a module's docstring."""
+    return argparse.ArgumentParser(description=(document or "").partition("\n")[0])
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Return the processor seconds that work takes in this process."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def in_turn(
+    ways: Mapping[str, Callable[[Item], object]], items: Iterable[Item]
+) -> dict[str, list[float]]:
+    """Return the processor seconds that each way takes for each item; all take turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for item in items:
+        for name, way in ways.items():
+            began = time.process_time()
+            way(item)
+            seconds[name].append(time.process_time() - began)
+    return seconds
+
+
+def print_times(seconds: Mapping[str, Sequence[float]], width: int = 12) -> None:
+    """Print median and 99th percentile in milliseconds, and the ratio of medians to the first."""
+    first = float(np.median(next(iter(seconds.values()))))
+    print(f"{'':{width}} median ms   p99 ms   ratio of medians")
+    for name, times in seconds.items():
+        p50, p99 = np.percentile(times, [50, 99])
+        print(f"{name:{width}} {1e3 * p50:9.2f} {1e3 * p99:8.2f} {p50 / first:10.2f}", flush=True)
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
