@@ -27,7 +27,6 @@ from hummingbit.foundation.errors import HummingbitError, InputError, counted, i
 from hummingbit.foundation.slices import available_cores, checkpoint
 
 Pooling = Literal["mean", "cls", "last"]
-POOLINGS = get_args(Pooling)
 Precision = Literal["float32", "int8"]
 PRECISIONS = get_args(Precision)
 MAX_TOKENS = 8192

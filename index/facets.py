@@ -481,13 +481,13 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
         while True:
             checkpoint()
             (inner,) = ranking.rank(query, max(1, min(count, len(members))), members)
-            among = _by_group(inner, column, code_column, column.n_values, size, set(short))
-            if count >= len(members) or all(len(among.get(code, ())) == size for code in short):
+            found_of = _by_group(inner, column, code_column, column.n_values, size, set(short))
+            if count >= len(members) or all(len(found_of.get(code, ())) == size for code in short):
                 break
             count *= HITS_A_GROUP
         rows, scores = np.concatenate([rows, inner.rows]), np.concatenate([scores, inner.scores])
         first = len(ranked.rows)
-        positions |= {code: [first + position for position in among[code]] for code in short}
+        positions |= {code: [first + position for position in found_of[code]] for code in short}
     order = [*chain.from_iterable(positions.values())]
     return RankedGroups(
         [*map(column.value, positions)],

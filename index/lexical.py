@@ -1207,7 +1207,7 @@ def _split_statistics(statistics: Sequence[float]) -> tuple[Sequence[float], lis
     if not 0 <= n_pieces < len(statistics):
         raise ValueError("the statistics have no terms")
     end = len(statistics) - 1 - n_pieces
-    pieces = [one for one in statistics[end:-1] if one == one // 1 and 0 <= one < 2**48]
+    pieces = [piece for piece in statistics[end:-1] if piece == piece // 1 and 0 <= piece < 2**48]
     raw = b"".join(int(piece).to_bytes(6, "big") for piece in pieces)[: int(size)]
     terms = raw.decode("utf-8", "surrogatepass").split("\n") if size else []
     return statistics[:end], terms
@@ -1498,8 +1498,8 @@ class LexicalIndex:
         one_edit, alike = self.vocabulary.neighbours(word)
         if (correction := self._correction(word, one_edit, others)) is not None:
             return {correction: 1.0}, 1.0
-        best = sorted(alike, key=lambda one: (-alike[one], one))[:MOST_SUBSTITUTES]
-        return {one: alike[one] for one in best if self.has_word(one)}, NGRAM_WEIGHT
+        best = sorted(alike, key=lambda term: (-alike[term], term))[:MOST_SUBSTITUTES]
+        return {term: alike[term] for term in best if self.has_word(term)}, NGRAM_WEIGHT
 
     def has_prefix(self, word: str) -> bool:
         """Return whether a document has a word that begins with `word`."""
@@ -1538,7 +1538,7 @@ class LexicalIndex:
     def _correction(self, word: str, one_edit: Sequence[str], others: Sequence[str]) -> str | None:
         if not is_correctable(word):
             return None
-        known = [one for one in one_edit if self.has_word(one)]
+        known = [candidate for candidate in one_edit if self.has_word(candidate)]
         if len(known) < 2:
             return known[0] if known else None
         rows_of_others = [
@@ -1547,8 +1547,8 @@ class LexicalIndex:
             if term not in self._stop_terms
         ]
 
-        def plausibility(one: str) -> float:
-            rows = self._rows_with(self._term_of(one))
+        def plausibility(candidate: str) -> float:
+            rows = self._rows_with(self._term_of(candidate))
             together = sum(len(_in_both(rows, some)) for some in rows_of_others)
             return math.log(len(rows)) + 2 * math.log1p(together)
 

@@ -31,9 +31,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A service with a plain collection, one whose every text is a script, and an empty one."""
     folder: Path = make_data_folder(tmp_path_factory.mktemp("console"))
     with running_service(folder) as client:
-        fill(client, "plain", [f"document-{place}" for place in range(120)])
-        fill(client, "hostile", [f"{SCRIPT} {place}" for place in range(60)])
-        fill(client, "fresh", [f"fresh {place}" for place in range(40)])
+        fill(client, "plain", [f"document-{position}" for position in range(120)])
+        fill(client, "hostile", [f"{SCRIPT} {position}" for position in range(60)])
+        fill(client, "fresh", [f"fresh {position}" for position in range(40)])
         for name in ("plain", "hostile"):
             wait_for_job(client, client.post(f"/v1/collections/{name}/map", json={"method": "pca"}))
             body = {"radius": 8}
@@ -62,8 +62,8 @@ def evaluate(client: httpx.Client, name: str, skipped: int) -> str:
     path = f"/v1/collections/{name}"
     page = client.post(f"{path}/documents:scroll", json={"limit": 40}).json()["documents"]
     queries = [
-        {"id": one["id"], "text": one["text"], "label": one["payload"]["label"]}
-        for one in page[skipped:]
+        {"id": document["id"], "text": document["text"], "label": document["payload"]["label"]}
+        for document in page[skipped:]
     ]
     body = {"queries": queries, "metrics": ["P@10", "nDCG@10"], "exclude_self": True}
     return run_evaluation(client, name, body)
@@ -89,13 +89,13 @@ def fill(client: httpx.Client, name: str, ids: list[str]) -> None:
     documents = [
         {
             "id": id_,
-            "text": f"{texts[place % len(texts)]} {id_}",
+            "text": f"{texts[position % len(texts)]} {id_}",
             "label": LABELS[
-                (WORDS.index(texts[place % len(texts)].split()[0]) >= 10) + (place % 7 == 0)
+                (WORDS.index(texts[position % len(texts)].split()[0]) >= 10) + (position % 7 == 0)
             ],
-            "payload": {"year": 1990 + place % 30, SCRIPT: SCRIPT, "author": {"name": SCRIPT}},
+            "payload": {"year": 1990 + position % 30, SCRIPT: SCRIPT, "author": {"name": SCRIPT}},
         }
-        for place, id_ in enumerate(ids)
+        for position, id_ in enumerate(ids)
     ]
     path = f"/v1/collections/{name}/documents"
     client.put(path, json={"documents": documents}).raise_for_status()

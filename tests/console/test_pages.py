@@ -383,12 +383,12 @@ def test_a_collection_made_meanwhile_can_be_gone_to(
     with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("overview")
-        fill(client, "zuletzt", [f"late-{place}" for place in range(20)])
+        fill(client, "zuletzt", [f"late-{position}" for position in range(20)])
         wait_for_job(client, client.post("/v1/collections/zuletzt/map", json={"method": "pca"}))
         page.get_by_role("button", name="Refresh").click()
         page.get_by_role("link", name="zuletzt").click()
         expect(page.locator("main select").first).to_have_value("zuletzt")
-        fill(client, "zuletzt", [f"later-{place}" for place in range(20)])
+        fill(client, "zuletzt", [f"later-{position}" for position in range(20)])
         wait_for_job(client, client.post("/v1/collections/zuletzt/map", json={"method": "pca"}))
         page.get_by_role("link", name="Map").click()
         expect(page.locator("canvas")).to_be_visible()
@@ -435,10 +435,10 @@ def expect_map(shown: WatchedPage, pixels: str) -> None:
 def test_the_map_is_coloured_by_labels_set_by_hand_and_by_time(
     browser: Browser, address: str, client: httpx.Client
 ) -> None:
-    fill(client, "by-hand", [f"hand-{place}" for place in range(60)])
+    fill(client, "by-hand", [f"hand-{position}" for position in range(60)])
     labels = [
-        {"id": f"hand-{place}", "label": "even" if place % 2 == 0 else SCRIPT}
-        for place in range(50)
+        {"id": f"hand-{position}", "label": "even" if position % 2 == 0 else SCRIPT}
+        for position in range(50)
     ]
     client.put("/v1/collections/by-hand/labels", json={"labels": labels}).raise_for_status()
     with watched_page(browser, address, bypass_csp=True) as shown:
@@ -626,23 +626,29 @@ def test_documents_are_labelled_by_keys_and_taken_back(
         page.keyboard.press("1")
         expect(subject).not_to_have_attribute("data-document", second or "")
         said = client.get(labels, params={"who": "ada"}).json()["labels"]
-        assert {one["id"]: one["labels"] for one in said} == {first: [SCRIPT], second: [SCRIPT]}
+        assert {document["id"]: document["labels"] for document in said} == {
+            first: [SCRIPT],
+            second: [SCRIPT],
+        }
         page.keyboard.press("u")
         expect(subject).to_have_attribute("data-document", second or "")
         page.keyboard.press("0")
         expect(page.locator(".documents li").first).to_contain_text("none fits")
         said = client.get(labels, params={"who": "ada"}).json()["labels"]
-        assert {one["id"]: one["labels"] for one in said} == {first: [SCRIPT], second: []}
+        assert {document["id"]: document["labels"] for document in said} == {
+            first: [SCRIPT],
+            second: [],
+        }
         shown.check()
 
 
 def test_the_agreement_of_two_judges_fits_beside_the_document(
     browser: Browser, address: str, client: httpx.Client
 ) -> None:
-    fill(client, "agreed", [f"agreed-{place}" for place in range(40)])
+    fill(client, "agreed", [f"agreed-{position}" for position in range(40)])
     labels = [
-        {"id": f"agreed-{place}", "label": "even" if place % 2 else "odd", "who": who}
-        for place in range(20)
+        {"id": f"agreed-{position}", "label": "even" if position % 2 else "odd", "who": who}
+        for position in range(20)
         for who in ("ada", "grace")
     ]
     client.put("/v1/collections/agreed/labels", json={"labels": labels}).raise_for_status()
@@ -670,7 +676,7 @@ def test_answers_are_judged_by_keys(browser: Browser, address: str, client: http
         page.keyboard.press("u")
         expect(page.get_by_text(re.compile("^1 of .* done"))).to_be_visible()
         judged = client.get("/v1/collections/fresh/judgements").json()["judgements"]
-        assert [(one["query"], one["grade"]) for one in judged] == [("bread", 2)]
+        assert [(item["query"], item["grade"]) for item in judged] == [("bread", 2)]
         shown.check()
 
 
@@ -692,7 +698,7 @@ def test_near_duplicates_are_found_and_deleted(
         expect(page.get_by_text("1 deleted")).to_be_visible()
         shown.check()
     left = client.post(f"{path}/documents:scroll", json={}).json()["documents"]
-    assert [one["code"] for one in left] == ["0000", "ffff", "0f0f"]
+    assert [item["code"] for item in left] == ["0000", "ffff", "0f0f"]
 
 
 def test_all_clusters_are_deleted_by_keyboard_after_a_preview(
@@ -772,7 +778,7 @@ def test_what_a_role_may_not_do_is_not_offered(
     folder = make_data_folder(tmp_path_factory.mktemp("roles"))
     with running_service(folder, settings) as client:
         client.headers.update(admin)
-        fill(client, "plain", [f"document-{place}" for place in range(40)])
+        fill(client, "plain", [f"document-{position}" for position in range(40)])
         with watched_page(browser, str(client.base_url), key=key) as shown:
             page = shown.page
             shown.open("judging?collection=plain&mode=retrain")
@@ -855,12 +861,14 @@ def test_an_encoder_is_retrained_compared_and_accepted_without_a_mouse(
     pytest.importorskip("torch")
     folder = make_data_folder(tmp_path_factory.mktemp("retrained"))
     with running_service(folder) as client:
-        fill(client, "books-1", [f"book-{place}" for place in range(120)])
+        fill(client, "books-1", [f"book-{position}" for position in range(120)])
         add = {"alias": "books", "collection": "books-1"}
         client.post("/v1/aliases", json={"actions": [{"add": add}]}).raise_for_status()
         path = "/v1/collections/books-1"
         given = client.post(f"{path}/documents:scroll", json={"limit": 90}).json()["documents"]
-        labels = [{"id": one["id"], "label": one["payload"]["label"]} for one in given]
+        labels = [
+            {"id": document["id"], "label": document["payload"]["label"]} for document in given
+        ]
         client.put(f"{path}/labels", json={"labels": labels}).raise_for_status()
         with watched_page(browser, str(client.base_url).rstrip("/")) as shown:
             page, keyboard = shown.page, shown.page.keyboard

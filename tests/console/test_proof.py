@@ -68,9 +68,9 @@ def evaluate(client: httpx.Client, ranks: slice) -> str:
     path = "/v1/collections/docstrings"
     page = client.post(f"{path}/documents:scroll", json={"limit": 1000}).json()["documents"]
     queries = [
-        {"id": one["id"], "text": one["text"], "label": one["payload"]["label"]}
-        for one in page[ranks]
-        if one["payload"].get("label")
+        {"id": document["id"], "text": document["text"], "label": document["payload"]["label"]}
+        for document in page[ranks]
+        if document["payload"].get("label")
     ]
     body = {"queries": queries, "exclude_self": True}
     prefer = {"prefer": "respond-async"}
@@ -92,10 +92,10 @@ def judge_some(client: httpx.Client) -> None:
     path = "/v1/collections/docstrings"
     page = client.post(f"{path}/documents:scroll", json={"limit": 1000}).json()["documents"]
     labels = [
-        {"id": one["id"], "label": one["payload"]["label"], "who": who}
-        for place, one in enumerate(page[::9])
-        for who in (("ada", "grace") if place % 3 == 0 else ("ada",))
-        if one["payload"].get("label")
+        {"id": document["id"], "label": document["payload"]["label"], "who": who}
+        for position, document in enumerate(page[::9])
+        for who in (("ada", "grace") if position % 3 == 0 else ("ada",))
+        if document["payload"].get("label")
     ]
     client.put(f"{path}/labels", json={"labels": labels}).raise_for_status()
 
@@ -249,7 +249,8 @@ def prepare_pages(client: httpx.Client) -> dict[str, tuple[str, str]]:
     done(client, client.post(f"{path}/duplicates", json={"radius": 2}))
     page = client.post(f"{path}/documents:scroll", json={"limit": 60}).json()["documents"]
     queries = [
-        {"id": one["id"], "code": one["code"], "label": one["payload"]["label"]} for one in page
+        {"id": document["id"], "code": document["code"], "label": document["payload"]["label"]}
+        for document in page
     ]
     runs = []
     for some in (queries[:40], queries[20:]):

@@ -95,7 +95,7 @@ def test_bad_parquet_rows_are_reported_by_number_across_batches(tmp_path: Path) 
     table = pyarrow.table({"id": names, "vector": vectors})
     pyarrow.parquet.write_table(table, tmp_path / "d.parquet")
     found, bad = read_skipping(tmp_path / "d.parquet")
-    assert [one.line for one in bad] == [1, 1201, 1301, 2401]
+    assert [item.line for item in bad] == [1, 1201, 1301, 2401]
     assert bad[2].reason == "id: is '1299', as on line 1300; ids must be unique"
     assert len(found) == count - 4
 
@@ -106,7 +106,7 @@ def test_broken_utf8_in_parquet_is_a_bad_row(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(table, tmp_path / "d.parquet")
     found, bad = read_skipping(tmp_path / "d.parquet")
     assert found == ["a", "c"]
-    assert [one.line for one in bad] == [2]
+    assert [item.line for item in bad] == [2]
     assert bad[0].reason.startswith("is not UTF-8")
 
 
@@ -152,7 +152,7 @@ def test_bad_npz_rows_are_reported_by_number(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", vectors=vectors, ids=np.array(["a", "b", "a", "c"]))
     found, bad = read_skipping(tmp_path / "d.npz")
     assert found == ["a"]
-    assert [(one.line, one.reason.partition(";")[0]) for one in bad] == [
+    assert [(item.line, item.reason.partition(";")[0]) for item in bad] == [
         (2, "vector: is nan at position 0"),
         (3, "id: is 'a', as on line 1"),
         (4, "vector: is 1e+300 at position 0"),

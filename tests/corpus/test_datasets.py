@@ -263,7 +263,7 @@ def test_judged_collections_have_the_queries_that_were_judged(name: str) -> None
     qrels = load_qrels(name)
     assert (len(documents), len(queries)) == JUDGED_COUNTS[name]
     assert qrels is not None
-    assert {one.id for one in queries} <= set(qrels)
+    assert {query.id for query in queries} <= set(qrels)
     assert {document for judged in qrels.values() for document in judged} <= documents
 
 
@@ -283,11 +283,15 @@ def judged_root(tmp_path: Path) -> Path:
 
 def test_a_judged_document_is_its_title_and_its_text(judged_root: Path) -> None:
     documents = list(read_documents("cisi", data_root=judged_root))
-    assert [one.text for one in documents] == ["A title\nand a text", "text alone", "title alone"]
+    assert [document.text for document in documents] == [
+        "A title\nand a text",
+        "text alone",
+        "title alone",
+    ]
 
 
 def test_only_queries_with_a_relevant_document_are_given(judged_root: Path) -> None:
-    assert [one.id for one in load_dataset("cisi", "queries", judged_root)] == ["q1"]
+    assert [document.id for document in load_dataset("cisi", "queries", judged_root)] == ["q1"]
     assert load_qrels("cisi", "queries", judged_root) == {"q1": {"d1": 1, "d2": 0}, "q3": {"d2": 0}}
     assert load_qrels("cisi", "documents", judged_root) is None
 
@@ -312,7 +316,7 @@ def test_questions_of_an_unknown_split_are_refused() -> None:
 
 def test_questions_about_docstrings_are_split_in_halves_and_have_answers() -> None:
     ids = {
-        split: [one.id for one in load_dataset("docstrings", split)]
+        split: [document.id for document in load_dataset("docstrings", split)]
         for split in ("queries", "queries-development", "queries-test", "queries-simple")
     }
     development, test = ids["queries-development"], ids["queries-test"]
@@ -329,7 +333,7 @@ def test_every_question_has_an_answer_where_all_four_packages_are_installed() ->
     for package in ("numpy", "scipy", "sklearn", "torch"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
-    names = {one.id for one in load_dataset("docstrings", "documents")}
+    names = {document.id for document in load_dataset("docstrings", "documents")}
     splits = ("queries", "queries-simple", "queries-reworded")
     qrels = {
         query: answers
@@ -345,7 +349,9 @@ def test_reworded_questions_share_only_function_words_with_their_answers() -> No
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     terms = ANALYZERS[DEFAULT_ANALYZER].terms
-    texts = {one.id: one.text or "" for one in load_dataset("docstrings", "documents")}
+    texts = {
+        document.id: document.text or "" for document in load_dataset("docstrings", "documents")
+    }
     qrels = load_qrels("docstrings", "queries-reworded") or {}
     queries = list(load_dataset("docstrings", "queries-reworded"))
     frequencies = Counter(term for text in texts.values() for term in set(terms(text)))

@@ -79,7 +79,9 @@ def test_the_payload_shows_the_call_and_the_summary(both: dict[str, Document]) -
     payload = both["numpy.linalg.eigh"].payload
     assert payload["signature"] == "eigh(a, UPLO='L')"
     assert payload["summary"].startswith("Return the eigenvalues and eigenvectors of a complex")
-    assert not [one.id for one in both.values() if " at 0x" in one.payload["signature"]]
+    assert not [
+        document.id for document in both.values() if " at 0x" in document.payload["signature"]
+    ]
 
 
 def test_texts_hold_prose_and_not_examples(both: dict[str, Document]) -> None:

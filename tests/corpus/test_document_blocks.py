@@ -89,7 +89,7 @@ def expected(records: list[Any]) -> list[dict[str, Any]] | None:
 def test_a_block_is_what_its_records_are_or_is_left_to_them(
     content: dict[str, Any], rest: list[dict[str, Any]], odd: tuple[int, tuple[str, Any]] | None
 ) -> None:
-    records: list[Any] = [{"id": f"d{at}", **content, **one} for at, one in enumerate(rest)]
+    records: list[Any] = [{"id": f"d{at}", **content, **item} for at, item in enumerate(rest)]
     if odd is not None:
         at, (name, value) = odd
         records[at % len(records)][name] = value

@@ -129,7 +129,7 @@ cover:
         "draft": True,
         "weight": 12,
     }
-    assert [one.text for one in others] == [
+    assert [other.text for other in others] == [
         "# Tea\n\nPour.",
         "---\nA rule above, and no fields\n",
         "---\ntitle: Tea\n---\nPour.\n",

@@ -32,7 +32,7 @@ def test_the_list_in_one_object_holds_the_documents(tmp_path: Path, written: str
     path.write_text(written)
     said: list[str] = []
     read = list(read_documents(path, notice=said.append))
-    assert [(one.id, one.text) for one in read] == [("a", "one"), ("b", "two")]
+    assert [(document.id, document.text) for document in read] == [("a", "one"), ("b", "two")]
     assert len(said) == 1
     assert "its documents are the list" in said[0]
 
@@ -90,7 +90,7 @@ two lines.
 def test_sections_of_a_markdown_file_are_documents(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text(MARKDOWN)
     found = list(read_documents(tmp_path / "notes.md"))
-    assert [(one.id, one.text, one.payload) for one in found] == [
+    assert [(document.id, document.text, document.payload) for document in found] == [
         ("notes:1", "Before the first heading.", {}),
         ("notes:8", "Jam\nBoil it.\n\n```sh\n# no heading\n```", {"heading": "Fruit › Jam"}),
         (

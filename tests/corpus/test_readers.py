@@ -136,7 +136,7 @@ def test_a_bad_line_stops_or_is_reported_with_its_place(
     assert str(caught.value).startswith(f"{path}:3: {reason}")
     found, bad = read_skipping(path)
     assert found == ["a", "b"]
-    assert [(one.source, one.line) for one in bad] == [(str(path), 3)]
+    assert [(item.source, item.line) for item in bad] == [(str(path), 3)]
     assert str(bad[0]) == str(caught.value)
 
 
@@ -173,7 +173,7 @@ def test_a_truncated_file_is_an_error_even_where_lines_are_skipped(
     tmp_path: Path, name: str, on_error: Any
 ) -> None:
     noise = np.random.default_rng(0).integers(0, 16, (3000, 40))
-    rows = "".join(f"{place}\t{''.join(map(str, row))}\n" for place, row in enumerate(noise))
+    rows = "".join(f"{position}\t{''.join(map(str, row))}\n" for position, row in enumerate(noise))
     if ".csv" in name:
         rows = rows.replace("\t", ",")
     header = "id,text\n" if ".csv" in name else "id\ttext\n"
@@ -293,14 +293,14 @@ def test_a_bad_csv_row_is_reported_where_it_starts(tmp_path: Path, row: bytes, r
     assert str(caught.value).startswith(f"{path}:4: {reason}")
     found, bad = read_skipping(path)
     assert found == ["a", "b"]
-    assert [str(one) for one in bad] == [str(caught.value)]
+    assert [str(item) for item in bad] == [str(caught.value)]
 
 
 def test_a_quote_that_never_closes_is_reported_where_it_opens(tmp_path: Path) -> None:
     path = write_source(tmp_path, "d.csv", b'id,text\na,one\nb,"two\nc,three\n')
     found, bad = read_skipping(path)
     assert found == ["a"]
-    assert [(one.line, one.n_lines) for one in bad] == [(3, 2)]
+    assert [(item.line, item.n_lines) for item in bad] == [(3, 2)]
     assert bad[0].reason.startswith("is not valid CSV: unexpected end of data; it takes in the")
 
 

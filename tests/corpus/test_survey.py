@@ -17,8 +17,8 @@ from hummingbit.corpus.survey import survey
 from tests.support.corpora import topic_documents
 
 DOCUMENTS = topic_documents(90)
-TEXTS = [f"{one.text} number {at}" for at, one in enumerate(DOCUMENTS)]
-LABELS = [one.labels[0] for one in DOCUMENTS]
+TEXTS = [f"{document.text} number {at}" for at, document in enumerate(DOCUMENTS)]
+LABELS = [document.labels[0] for document in DOCUMENTS]
 
 
 def table(folder: Path, names: list[str], *columns: list[Any]) -> Path:
@@ -48,7 +48,7 @@ SHAPES: dict[str, tuple[list[str], list[list[Any]], Layout]] = {
     ),
     "no header": (
         [],
-        [LABELS, [f"{one}, and some more words" for one in TEXTS]],
+        [LABELS, [f"{text}, and some more words" for text in TEXTS]],
         Layout(text_fields=("column2",), label_field="column1", has_header=False),
     ),
     "names in Chinese": (
@@ -131,7 +131,9 @@ def test_what_common_files_suggest(tmp_path: Path, shape: str) -> None:
     found = survey(path, Layout()).layout
     assert found == expected
     documents = list(read_documents(path, layout=found))
-    assert all(text in (one.text or "") for text, one in zip(TEXTS, documents, strict=True))
+    assert all(
+        text in (document.text or "") for text, document in zip(TEXTS, documents, strict=True)
+    )
 
 
 def test_a_name_of_an_author_is_no_text(tmp_path: Path) -> None:
@@ -182,8 +184,8 @@ def test_lists_in_the_cells_of_a_table_are_labels(tmp_path: Path) -> None:
     path = table(tmp_path, ["body", "topics"], TEXTS, topics)
     found = survey(path, Layout()).layout
     assert found == Layout(text_fields=("body",), label_field="topics")
-    given = [tuple(ast.literal_eval(one)) for one in topics]
-    assert [one.labels for one in read_documents(path, layout=found)] == given
+    given = [tuple(ast.literal_eval(topic)) for topic in topics]
+    assert [document.labels for document in read_documents(path, layout=found)] == given
 
 
 def test_lists_are_labels_if_their_entries_repeat(tmp_path: Path) -> None:
@@ -196,7 +198,9 @@ def test_lists_are_labels_if_their_entries_repeat(tmp_path: Path) -> None:
     path.write_text(json.dumps(records))
     found = survey(path, Layout())
     assert found.layout.label_field == "topics"
-    assert found.unused_lists == {"keywords": len({one for r in records for one in r["keywords"]})}
+    assert found.unused_lists == {
+        "keywords": len({keyword for r in records for keyword in r["keywords"]})
+    }
 
 
 def test_texts_inside_lists_are_refused_by_the_names_of_these(tmp_path: Path) -> None:
@@ -283,7 +287,7 @@ def test_a_year_is_no_label_unless_it_is_named_as_one(tmp_path: Path) -> None:
     assert found.label_candidates == ()
     found = survey(table(tmp_path, ["text", "class"], TEXTS, years), Layout())
     assert found.layout.label_field == "class"
-    spoken = [f"{one}, and some more words" for one in TEXTS]
+    spoken = [f"{text}, and some more words" for text in TEXTS]
     found = survey(table(tmp_path, [], years, spoken), Layout())
     assert found.layout.label_field == "column1"
 
@@ -343,7 +347,8 @@ def test_a_source_without_texts_is_refused(tmp_path: Path, content: str, reason:
 
 def test_texts_with_tags_are_html(tmp_path: Path) -> None:
     rows = "".join(
-        f"{place},Shoe {place},<p>Shoe {place} is <b>red</b></p>\n" for place in range(60)
+        f"{position},Shoe {position},<p>Shoe {position} is <b>red</b></p>\n"
+        for position in range(60)
     )
     path = tmp_path / "shop.csv"
     path.write_text(f"sku,name,description\n{rows}")
@@ -377,7 +382,7 @@ def test_a_second_text_is_named_where_words_have_no_spaces(tmp_path: Path) -> No
         for at in range(len(TEXTS))
     ]
     path = tmp_path / "jnli.jsonl"
-    path.write_text("\n".join(json.dumps(one, ensure_ascii=False) for one in pairs))
+    path.write_text("\n".join(json.dumps(pair, ensure_ascii=False) for pair in pairs))
     found = survey(path, Layout())
     assert found.layout.text_fields == ("sentence2",)
     assert found.other_texts == ("sentence1",)
@@ -447,10 +452,10 @@ def test_lists_in_lists_and_ids_of_records(tmp_path: Path) -> None:
         for at, text in enumerate(TEXTS)
     ]
     path = tmp_path / "books.jsonl"
-    path.write_text("\n".join(json.dumps(one) for one in records))
+    path.write_text("\n".join(json.dumps(record) for record in records))
     layout = Layout(text_fields=("chapters[].pages[].words",))
     documents = [*read_documents(path, layout=layout)]
-    assert [one.id for one in documents[:2]] == ["r0:1", "r0:2"]
+    assert [document.id for document in documents[:2]] == ["r0:1", "r0:2"]
     assert documents[0].text == TEXTS[0]
     assert documents[0].payload == {"year": 1990, "name": "a", "n": 1}
 

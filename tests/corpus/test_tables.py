@@ -222,9 +222,9 @@ def test_lines_may_end_as_on_any_system(tmp_path: Path, ends: list[str]) -> None
     found = read_documents(
         tmp_path / "d.csv", on_error="skip", report=bad.append, notice=said.append
     )
-    assert [one.text for one in found] == [f"jäm, {at}" for at in range(30)]
+    assert [document.text for document in found] == [f"jäm, {at}" for at in range(30)]
     assert "lines end with a carriage return" in said[0]
-    assert [(one.line, "is not UTF-8" in one.reason) for one in bad] == [(32, True)]
+    assert [(item.line, "is not UTF-8" in item.reason) for item in bad] == [(32, True)]
 
 
 def test_a_carriage_return_inside_quotes_stays(tmp_path: Path) -> None:
@@ -292,8 +292,11 @@ def test_lines_before_the_header_are_passed_over(
     notices: list[str] = []
     bad: list[BadLine] = []
     found = list(read_documents(path, on_error="skip", report=bad.append, notice=notices.append))
-    assert [(one.id, one.text) for one in found] == [("a", "one, two"), ("b", "three")]
-    assert [one.line for one in bad] == [begins + 2]
+    assert [(document.id, document.text) for document in found] == [
+        ("a", "one, two"),
+        ("b", "three"),
+    ]
+    assert [item.line for item in bad] == [begins + 2]
     assert f"{path}: the table begins on line {begins}" in notices
 
 
@@ -313,7 +316,10 @@ def test_without_a_header_a_number_sign_begins_a_document(tmp_path: Path) -> Non
     (tmp_path / "d.csv").write_text("\n#one\na;two\n")
     layout = Layout(has_header=False, text_fields=("column1",))
     found = list(read_documents(tmp_path / "d.csv", layout=layout))
-    assert [(one.id, one.text) for one in found] == [("d:2", "#one"), ("d:3", "a;two")]
+    assert [(document.id, document.text) for document in found] == [
+        ("d:2", "#one"),
+        ("d:3", "a;two"),
+    ]
 
 
 def test_spaces_after_the_delimiters_of_the_header_are_none_of_the_cells(tmp_path: Path) -> None:
@@ -331,7 +337,7 @@ def test_spaces_after_the_delimiters_of_the_header_are_none_of_the_cells(tmp_pat
 def test_columns_without_a_name_are_numbered_if_there_are_several(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("id,text,,\na,one,,\nb,two,x,\n")
     found = list(read_documents(tmp_path / "d.csv"))
-    assert [one.payload for one in found] == [{}, {"column3": "x"}]
+    assert [document.payload for document in found] == [{}, {"column3": "x"}]
 
 
 CELLS = st.one_of(
@@ -360,7 +366,7 @@ def test_a_column_of_the_payload_holds_numbers_if_all_of_its_cells_do(
     tmp_path_factory: pytest.TempPathFactory, cells: list[str]
 ) -> None:
     path = tmp_path_factory.mktemp("table") / "d.csv"
-    rows = "".join(f"{place},word,{cell}\n" for place, cell in enumerate(cells))
+    rows = "".join(f"{position},word,{cell}\n" for position, cell in enumerate(cells))
     path.write_text(f"id,text,size\n{rows}", encoding="utf-8")
     given_cells = [cell for cell in cells if cell not in MISSING]
     numbers = bool(given_cells) and all(map(is_short_number, given_cells))
@@ -383,7 +389,7 @@ def test_a_table_is_read_by_the_types_that_are_known(
     tmp_path_factory: pytest.TempPathFactory, cells: list[str], known: dict[str, FieldType]
 ) -> None:
     path = tmp_path_factory.mktemp("table") / "d.csv"
-    rows = "".join(f"{place},word,{cell}\n" for place, cell in enumerate(cells))
+    rows = "".join(f"{position},word,{cell}\n" for position, cell in enumerate(cells))
     path.write_text(f"id,text,a\n{rows}", encoding="utf-8")
     types, notices = FieldTypes(known), list[str]()
     documents = read_documents(path, field_types=types, notice=notices.append)
@@ -393,11 +399,11 @@ def test_a_table_is_read_by_the_types_that_are_known(
     missing = [cell for cell in cells if cell and cell in MISSING]
     numbers = [cell for cell in cells if is_short_number(cell)]
     others = [cell for cell in cells if cell and cell not in (*missing, *numbers)]
-    assert [one for one in found if isinstance(one, str)] == [
+    assert [item for item in found if isinstance(item, str)] == [
         cell for cell in cells if cell in others or (cell and kind == "string")
     ]
     if kind == "number":
-        assert [one for one in found if not isinstance(one, str | None)] == [
+        assert [item for item in found if not isinstance(item, str | None)] == [
             *map(json.loads, numbers)
         ]
     says = " ".join(notices)
@@ -415,7 +421,7 @@ def test_what_is_not_of_its_fields_type_is_said_with_counts(tmp_path: Path) -> N
     notices: list[str] = []
     types = FieldTypes({"year": "number", "zip": "string"})
     found = list(read_documents(path, field_types=types, notice=notices.append))
-    assert [one.payload for one in found] == [
+    assert [document.payload for document in found] == [
         {"year": 1990, "zip": "10010", "note": "x"},
         {"zip": "10011", "note": "-"},
         {"year": "soon", "zip": "10012", "note": "y"},
@@ -441,7 +447,7 @@ def test_ids_texts_and_labels_stay_strings(tmp_path: Path) -> None:
 def test_a_line_that_is_skipped_does_not_make_a_column_strings(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("id,text,pages\na,one,320\nb,two,many,more\nc,three,12\n")
     found = read_documents(tmp_path / "d.csv", on_error="skip")
-    assert [one.payload for one in found] == [{"pages": 320}, {"pages": 12}]
+    assert [document.payload for document in found] == [{"pages": 320}, {"pages": 12}]
 
 
 def test_later_columns_of_one_name_are_numbered(tmp_path: Path) -> None:
@@ -475,7 +481,7 @@ def test_titles_above_a_table_are_passed_over(tmp_path: Path, before: str, begin
             list(read_documents(path, layout=layout))
         return
     found = list(read_documents(path, layout=layout, notice=notices.append))
-    assert [(one.id, one.text, one.payload["cost"]) for one in found] == [
+    assert [(document.id, document.text, document.payload["cost"]) for document in found] == [
         ("a", "one", 1),
         ("b", "two", 2),
     ]
@@ -518,8 +524,8 @@ def test_a_line_says_how_many_lines_an_open_quotation_mark_takes_in(
     path.write_text("\n".join(["id,text", *lines]) + "\n")
     bad: list[BadLine] = []
     found = [document.id for document in read_documents(path, on_error="skip", report=bad.append)]
-    assert [one.line for one in bad] == [30]
-    assert len(found) + sum(one.n_lines for one in bad) == 100
+    assert [item.line for item in bad] == [30]
+    assert len(found) + sum(item.n_lines for item in bad) == 100
     if takes_in is not None:
         assert bad[0].n_lines == takes_in + 1
         message = f"it takes in the {takes_in} lines after it, up to line {30 + takes_in}, perhaps"

@@ -164,7 +164,7 @@ any_script = st.text(
 @given(any_script, st.integers(1, 9))
 def test_a_long_text_has_the_terms_that_it_would_have_as_a_whole(text: str, size: int) -> None:
     named = [WORDS, VISIBLE, *map(Analyzer.from_name, ("unicode+german", "words+english+2-3grams"))]
-    whole = [(one.split(text), one.terms(text)) for one in named]
+    whole = [(item.split(text), item.terms(text)) for item in named]
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
             (analyzers, "PIECE_LENGTH"),
@@ -172,9 +172,9 @@ def test_a_long_text_has_the_terms_that_it_would_have_as_a_whole(text: str, size
             (scripts, "NORMALIZED_AT_ONCE"),
         ):
             patch.setattr(module, name, size)
-        assert [(one.split(text), one.terms(text)) for one in named] == whole
-        for one, (_, terms) in zip(named, whole, strict=True):
-            assert sorted(term for some in one.term_lists(text) for term in some) == sorted(terms)
+        assert [(item.split(text), item.terms(text)) for item in named] == whole
+        for item, (_, terms) in zip(named, whole, strict=True):
+            assert sorted(term for some in item.term_lists(text) for term in some) == sorted(terms)
 
 
 def test_no_normal_form_spans_the_places_where_a_text_is_cut() -> None:

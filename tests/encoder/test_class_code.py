@@ -137,7 +137,7 @@ def test_fitted_signs_make_codewords_as_far_as_the_weights_do_but_for_a_single_c
         found = variance(signs, row)
         assert found <= variance([1.0 if w > 0 else -1.0 for w in weights[row]], row) + 1e-6
         for bit in range(n_bits):
-            changed = [-z if place == bit else z for place, z in enumerate(signs)]
+            changed = [-z if position == bit else z for position, z in enumerate(signs)]
             assert found <= variance(changed, row) + 1e-5
 
 
@@ -324,7 +324,7 @@ def test_a_query_is_explained_by_the_class_bits_that_queries_have(seed: int) -> 
     found = explain_text(encoder, f"{WORDS[0]} {WORDS[15]}")
     texts = [f"{WORDS[0]} {WORDS[15]}", WORDS[0]]
     whole, without = unpack_codes(encoder.encode_queries(texts))
-    (last,) = [one for one in found if one.term == WORDS[15]]
+    (last,) = [item for item in found if item.term == WORDS[15]]
     assert last.flipped_bits == np.flatnonzero(whole != without).tolist()
     weights = encoder.query_weights(texts).astype(np.float64)
     first, second = 1 / (1 + np.exp(-weights))

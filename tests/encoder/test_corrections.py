@@ -28,13 +28,13 @@ def test_unknown_identifiers_of_a_query_count_as_their_words() -> None:
     features = TextFeatures(["read", "csv", "to_csv"], weighting="count")
     rows, known = features.transform_queries(["readCsv", "to_csv", "read_cvs", "fooBar"])
     assert rows.toarray().tolist() == [[1, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0]]
-    assert [one.corrected for one in known] == [
+    assert [item.corrected for item in known] == [
         (("readCsv", "read Csv"),),
         (),
         (("read_cvs", "read cvs"),),
         (),
     ]
-    assert [one.recognized_terms for one in known] == [2, 1, 1, 0]
+    assert [item.recognized_terms for item in known] == [2, 1, 1, 0]
 
 
 def test_the_words_of_an_identifier_are_stemmed_and_corrected() -> None:

@@ -16,19 +16,19 @@ def test_a_term_does_what_leaving_it_out_undoes(text: str) -> None:
     assert isinstance(features, TextFeatures)
     words = text.split()
     found = explain_text(encoder, text, limit=100)
-    assert sorted(one.term for one in found) == sorted(set(words))
-    assert [one.influence for one in found] == sorted(
-        (one.influence for one in found), reverse=True
+    assert sorted(item.term for item in found) == sorted(set(words))
+    assert [item.influence for item in found] == sorted(
+        (item.influence for item in found), reverse=True
     )
-    for one in found:
-        rest = " ".join(word for word in words if word != one.term)
+    for item in found:
+        rest = " ".join(word for word in words if word != item.term)
         margins = encoder.logits([text, rest]).astype(np.float64) - encoder.thresholds
         whole, without = 1 / (1 + np.exp(-margins))
-        assert one.influence == pytest.approx(np.abs(whole - without).sum(), abs=1e-5)
+        assert item.influence == pytest.approx(np.abs(whole - without).sum(), abs=1e-5)
         whole_bits, rest_bits = unpack_codes(encoder.encode([text, rest]))
-        assert one.flipped_bits == np.flatnonzero(whole_bits != rest_bits).tolist()
-        column = list(features.vocabulary).index(one.term)
-        assert one.weight == pytest.approx(features.transform([text]).toarray()[0, column])
+        assert item.flipped_bits == np.flatnonzero(whole_bits != rest_bits).tolist()
+        column = list(features.vocabulary).index(item.term)
+        assert item.weight == pytest.approx(features.transform([text]).toarray()[0, column])
     assert explain_text(encoder, text, limit=1) == found[:1]
 
 
@@ -40,7 +40,7 @@ def test_words_that_a_search_corrects_are_explained_as_it_takes_them() -> None:
     encoder = text_encoder(32)
     corrected = explain_text(encoder, "chese matrx matrix")
     assert corrected == explain_text(encoder, "cheese matrix matrix")
-    assert {one.term for one in corrected} == {"cheese", "matrix"}
+    assert {item.term for item in corrected} == {"cheese", "matrix"}
 
 
 def test_vectors_have_no_terms() -> None:

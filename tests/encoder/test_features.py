@@ -118,8 +118,8 @@ def test_unknown_words_of_a_query_count_as_the_known_ones_one_edit_away() -> Non
     rows, known = features.transform_queries(["Acount of blance acount", "balance", "nothing", ""])
     assert rows.toarray().tolist() == [[2, 2], [0, 2], [0, 0], [0, 0]]
     assert known[0][:2] == (2, (("acount", "account"), ("blance", "balance")))
-    assert [one.recognized_terms for one in known] == [2, 1, 0, 0]
-    assert not any(one.corrected for one in known[1:])
+    assert [item.recognized_terms for item in known] == [2, 1, 0, 0]
+    assert not any(item.corrected for item in known[1:])
 
 
 def test_the_most_frequent_of_the_words_one_edit_away_is_taken() -> None:
@@ -190,12 +190,12 @@ def test_a_query_read_alone_has_the_features_of_a_batch_bit_for_bit(
         l2_normalize=l2_normalize,
     )
     rows, known = features.transform_queries(batch)
-    for place, text in enumerate(batch):
+    for position, text in enumerate(batch):
         alone, terms = features.read_query(text)
-        part = slice(rows.indptr[place], rows.indptr[place + 1])
+        part = slice(rows.indptr[position], rows.indptr[position + 1])
         assert alone.columns.tolist() == rows.indices[part].tolist()
         assert alone.values.tobytes() == rows.data[part].tobytes()
-        assert terms == known[place]
+        assert terms == known[position]
 
 
 def test_a_query_that_is_no_text_is_refused() -> None:
@@ -226,7 +226,7 @@ def test_encoding_a_long_text_or_many_ends_once_nobody_waits() -> None:
 
 def test_runs_of_words_across_the_lists_of_a_long_text_are_counted() -> None:
     words = [f"w{number}" for number in range(3_000)]
-    features = TextFeatures([f"{one} {next_}" for one, next_ in pairwise(words)], max_words=2)
+    features = TextFeatures([f"{item} {next_}" for item, next_ in pairwise(words)], max_words=2)
     counts = features.count_terms([" ".join(words)])
     assert len(" ".join(words)) > PIECE_LENGTH
     assert counts.toarray().tolist() == [[1.0] * 2_999]

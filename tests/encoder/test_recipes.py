@@ -50,7 +50,9 @@ def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "recipe", [Recipe, LinearRecipe, MetricRecipe, DistillationRecipe], ids=lambda one: one.__name__
+    "recipe",
+    [Recipe, LinearRecipe, MetricRecipe, DistillationRecipe],
+    ids=lambda item: item.__name__,
 )
 def test_an_analyzer_that_there_is_not_is_named(recipe: type) -> None:
     method = {"method": "itq"} if recipe is LinearRecipe else {}

@@ -35,7 +35,7 @@ def test_one_edit_is_one_edit(one: str, other: str) -> None:
 @settings(deadline=None)
 @given(st.lists(st.text("abcé", min_size=3, max_size=6), unique=True), short_words)
 def test_the_first_known_word_one_edit_away_is_found(known: list[str], word: str) -> None:
-    expected = next((one for one in known if edits(word, one) == 1), None)
+    expected = next((item for item in known if edits(word, item) == 1), None)
     assert Speller(known).correct(word) == (expected if len(word) >= 4 else None)
 
 

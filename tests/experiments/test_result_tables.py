@@ -19,7 +19,7 @@ def test_records_are_written_as_a_json_list(tmp_path: Path) -> None:
     write_records(path, RECORDS[:1])
     write_records(path, RECORDS)
     assert json.loads(path.read_text()) == RECORDS
-    assert [one.name for one in path.parent.iterdir()] == ["records.json"]
+    assert [item.name for item in path.parent.iterdir()] == ["records.json"]
 
 
 def test_groups_keep_their_order() -> None:

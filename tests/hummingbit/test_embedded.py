@@ -235,7 +235,7 @@ def test_lists_that_pandas_reads_of_parquet_are_lists(
     collection.add(read, ids=["a", "b"])
     collection.add(TEXTS[2:], ids=["c", "d"], labels=read["labels"])
     stored = {id_: collection.get(id_) for id_ in IDS}
-    assert [one and one.payload for one in stored.values()] == [
+    assert [document and document.payload for document in stored.values()] == [
         {"labels": ["pets", "cats"], "years": [2001, 2002], "deep": [["a"], ["b"]]},
         {"label": "pets", "years": []},
         {"labels": ["pets", "cats"]},

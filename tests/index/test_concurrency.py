@@ -94,7 +94,7 @@ def test_writers_take_turns(tmp_path: Path) -> None:
             pool.submit(collection.upsert, code_documents(codes, prefix=f"{letter}-"))
             for letter in "abcdefgh"
         ]
-        generations = sorted(one.result().generation for one in writes)
+        generations = sorted(item.result().generation for item in writes)
         assert generations == list(range(1, 9))
         assert len(collection) == 160
         (hits,) = collection.search([Query(code=codes[0])], 1000).hits

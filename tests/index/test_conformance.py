@@ -67,8 +67,14 @@ class Oracle:
         codes = np.frombuffer(packed, dtype=np.uint8).reshape(-1, self.n_bits // 8)
         found = BruteForceIndex(codes, np.arange(len(ids))).search(queries, k, radius)
         return [
-            list(zip([ids[row] for row in one.rows], one.distances.tolist(), strict=True))
-            for one in found
+            list(
+                zip(
+                    [ids[row] for row in neighbours.rows],
+                    neighbours.distances.tolist(),
+                    strict=True,
+                )
+            )
+            for neighbours in found
         ]
 
 
@@ -85,8 +91,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
 
     if request.param == "local":
         yield make_local
-        for one in made:
-            one.close()
+        for item in made:
+            item.close()
         return
     milvus_folder = request.getfixturevalue("milvus_folder")
 
@@ -174,8 +180,8 @@ def test_filters_are_pushed_down(make: Make) -> None:
     (hits,) = collection.search([Query(code="0000")], 4, filter=filter_, with_payload=True).hits
     kept = [documents[at] for at in (7, 70, 170, 270, 370)]
     oracle = Oracle(16)
-    codes = np.frombuffer(bytes.fromhex("".join(one.code or "" for one in kept)), np.uint8)
-    oracle.upsert([one.id for one in kept], codes.reshape(5, 2))
+    codes = np.frombuffer(bytes.fromhex("".join(item.code or "" for item in kept)), np.uint8)
+    oracle.upsert([document.id for document in kept], codes.reshape(5, 2))
     (expected,) = oracle.search(np.zeros((1, 2), np.uint8), 4, None)
     assert [(hit.id, hit.distance) for hit in hits] == expected
     assert [hit.payload for hit in hits] == [{"at": int(hit.id[1:])} for hit in hits]

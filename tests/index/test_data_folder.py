@@ -83,8 +83,8 @@ def test_collections_are_there_when_it_is_opened_again(folder: Path) -> None:
         assert data.collection("codes").n_bits == 64
     assert all(
         path.name in {"store.sqlite", "store.sqlite-acknowledged"}
-        for one in store_folders(folder)
-        for path in one.iterdir()
+        for item in store_folders(folder)
+        for path in item.iterdir()
     )
 
 

@@ -104,7 +104,7 @@ class Model:
         if name == "upsert":
             for record in {one["id"]: one for one in value}.values():
                 self.records.pop(record["id"], None)
-            last = {one["id"]: place for place, one in enumerate(value)}
+            last = {one["id"]: position for position, one in enumerate(value)}
             for place in sorted(last.values()):
                 record = dict(value[place])
                 ttl = record.pop("ttl_seconds", None)
@@ -124,7 +124,7 @@ class Model:
 def apply(collection: Collection, step: tuple[str, Any]) -> None:
     name, value = step
     if name == "upsert":
-        collection.upsert([parse_document(one) for one in value])
+        collection.upsert([parse_document(item) for item in value])
     elif name == "expire":
         collection.update_payloads([PayloadUpdate(ids=(value[0],), ttl_seconds=value[1])])
     elif name == "keep":
@@ -208,7 +208,7 @@ def test_reads_are_those_of_a_collection_without_expired_documents(
                         apply(collection, step)
                     expected = created(folder, f"{name}-{next(numbers)}", **make)
                     expected.set_ranking("hybrid")
-                    expected.upsert([parse_document(one) for one in model.living().values()])
+                    expected.upsert([parse_document(item) for item in model.living().values()])
                     wanted = answers(expected)
                     assert answers(collection) == wanted
                     reader.follow()

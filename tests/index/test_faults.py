@@ -63,10 +63,10 @@ def possible(versions: Versions, lines: list[str]) -> list[Versions]:
 def held_in(collection: CollectionBackend) -> Versions:
     """Return the versions that a collection holds, each with its code, and found once."""
     stored = collection.all_documents()
-    versions = {one.id: int(one.payload["version"]) for one in stored}
+    versions = {document.id: int(document.payload["version"]) for document in stored}
     assert len(versions) == len(stored) == len(collection)
     assert all(one.code == code_of(one.id, versions[one.id]) for one in stored)
-    kept = [[] if one.vector is None else one.vector.tolist() for one in stored]
+    kept = [[] if document.vector is None else document.vector.tolist() for document in stored]
     assert kept == [vector_of(one.id, versions[one.id]).tolist() for one in stored]
     hits = collection.search([Query(code="0" * (N_BITS // 4))], 10_000).hits[0]
     assert sorted(hit.id for hit in hits) == sorted(versions)

@@ -51,7 +51,7 @@ def test_sqlite_finds_what_matches(payloads: list[dict[str, Any]], record: Any) 
     filter_ = parse_filter(record)
     read_back = [json.loads(payload_to_json(payload)) for payload in payloads]
     expected = [row for row, payload in enumerate(read_back, 1) if passes(payload, record)]
-    assert [row for row, one in enumerate(read_back, 1) if filter_.matches(one)] == expected
+    assert [row for row, item in enumerate(read_back, 1) if filter_.matches(item)] == expected
     assert rows_in_sqlite(payloads, filter_) == expected
 
 

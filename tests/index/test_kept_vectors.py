@@ -152,8 +152,8 @@ def test_a_reindexing_encodes_what_was_kept(folder: Path, form: str) -> None:
         copy_following(source, draft.collection, 0)
         target = draft.publish()
         assert target.keep_vectors == form
-        assert {one: held(target)[one][1:] for one in held(target)} == {
-            one: held(source)[one][1:] for one in held(source)
+        assert {item: held(target)[item][1:] for item in held(target)} == {
+            item: held(source)[item][1:] for item in held(source)
         }
 
 
@@ -185,7 +185,9 @@ def test_unchanged_documents_are_known_by_what_is_kept(folder: Path, form: str) 
         changed = documents()
         changed[3] = Document("d3", changed[3].text, -np.asarray(changed[3].vector))
         new = collection.new_or_changed(changed)
-        assert [one.id for one in new] == (["d3"] if form != NONE else [one.id for one in changed])
+        assert [document.id for document in new] == (
+            ["d3"] if form != NONE else [document.id for document in changed]
+        )
 
 
 def test_settings_that_do_not_fit_are_refused(folder: Path) -> None:

@@ -72,7 +72,7 @@ def check_folder(folder: Path, lines: list[str], before: dict[str, Any]) -> dict
         found = state_of(data)
     # A drop removes the aliases in a step of its own.
     possible = states[done : done + 2]
-    partly = [{**possible[0], "aliases": one["aliases"]} for one in possible]
+    partly = [{**possible[0], "aliases": item["aliases"]} for item in possible]
     assert found in [*possible, *partly], (found, possible)
     return found
 
@@ -82,14 +82,14 @@ def cut_many_times(
 ) -> tuple[Path, dict[str, Any]]:
     """Cut the power after those records of a trace; return the last folder and its content."""
     said, survivor, target = "", {}, trace
-    for place, record in enumerate(read_trace(trace)):
+    for position, record in enumerate(read_trace(trace)):
         if record.operation == "a":
             said += record.first.decode()
         else:
             disk.take(record)
-        if place in moments:
+        if position in moments:
             shutil.rmtree(target, ignore_errors=True)
-            disk.cut(target := trace.with_suffix(f".{place}"), chance)
+            disk.cut(target := trace.with_suffix(f".{position}"), chance)
             lines = said.splitlines(keepends=True)
             survivor = check(target, [line for line in lines if line.endswith("\n")])
     return target, survivor
@@ -123,7 +123,7 @@ def cut_in_rounds(
         )
         shutil.rmtree(root)
         target.rename(root)
-        said = b"".join(one.first for one in read_trace(trace) if one.operation == "a")
+        said = b"".join(item.first for item in read_trace(trace) if item.operation == "a")
         acknowledged += said.count(b"done\n")
         trace.unlink()
     print(
@@ -176,10 +176,10 @@ print("end", flush=True)
     for turn in range(60):
         disk.cut(target := tmp_path / f"cut{turn}", random.Random(turn))  # noqa: S311
         left.append({path.name: path.read_bytes().count(b"x") for path in target.iterdir()})
-    names = [set(one) for one in left]
-    assert all(one.get("synced", one.get("renamed")) == 5000 for one in left)
+    names = [set(item) for item in left]
+    assert all(item.get("synced", item.get("renamed")) == 5000 for item in left)
     assert all(("synced" in name) != ("renamed" in name) for name in names)
     assert {"unsynced", "synced"} in names
     assert {"unsynced", "unnamed", "renamed"} in names
-    assert {0, 5000} < {one["unsynced"] for one in left}
-    assert {one["unnamed"] for one in left if "unnamed" in one} == {5000}
+    assert {0, 5000} < {item["unsynced"] for item in left}
+    assert {item["unnamed"] for item in left if "unnamed" in item} == {5000}

@@ -24,8 +24,8 @@ payloads = st.dictionaries(texts, members, max_size=3)
 @given(st.lists(payloads, max_size=8), st.sampled_from([1, PAYLOADS_AT_ONCE + 3]))
 def test_payloads_are_written_as_each_of_them(some: list[dict[str, Any]], times: int) -> None:
     repeated = some * times
-    written = [json.dumps(one, ensure_ascii=False) for one in repeated]
-    assert payloads_to_json(repeated) == [payload_to_json(one) for one in repeated] == written
+    written = [json.dumps(item, ensure_ascii=False) for item in repeated]
+    assert payloads_to_json(repeated) == [payload_to_json(item) for item in repeated] == written
 
 
 def test_a_payload_that_is_no_json_is_refused_among_others() -> None:

@@ -192,8 +192,8 @@ def in_both(store: HummingbitDocumentStore, documents: list[Document]) -> InMemo
     """Write the documents to `store`, which is emptied first, and to a store in memory."""
     store.delete_all_documents()
     memory = InMemoryDocumentStore()
-    for one in (store, memory):
-        one.write_documents([replace(document) for document in documents])
+    for item in (store, memory):
+        item.write_documents([replace(document) for document in documents])
     return memory
 
 
@@ -281,14 +281,14 @@ def test_a_search_finds_the_best_of_what_matches(
     assert sorted(everything) == sorted(document.id for document in documents)
     if compares:
         found = lasting.search("a cat", top_k=top_k, filters=filters, ranking="hamming")
-        assert [one.id for one in found] == [id_ for id_ in everything if id_ in expected][:top_k]
+        assert [hit.id for hit in found] == [id_ for id_ in everything if id_ in expected][:top_k]
 
 
 @settings(max_examples=150)
 @given(
     first=DOCUMENTS,
     second=st.lists(DOCUMENTS, max_size=2).map(
-        lambda lists: [one for some in lists for one in some]
+        lambda lists: [item for some in lists for item in some]
     ),
     policy=st.sampled_from(DuplicatePolicy),
 )
@@ -300,7 +300,7 @@ def test_documents_with_one_id_are_written_as_in_memory(
 ) -> None:
     memory = in_both(lasting, first)
     try:
-        expected = memory.write_documents([replace(one) for one in second], policy)
+        expected = memory.write_documents([replace(item) for item in second], policy)
     except DuplicateDocumentError:
         with pytest.raises(DuplicateDocumentError):
             lasting.write_documents(second, policy)

@@ -72,7 +72,7 @@ def test_an_encoder_goes_to_the_hub_and_comes_back(data: Path, hub: str) -> None
     assert "| P@10 | 0.510 | 0.500 | 0.400 |" in card.text
     pulled = hummingbit(data, hub, "encoder", "pull", "me/news-32")
     assert pulled.returncode == 0, pulled.stderr
-    own, back = (load_encoder(data / "encoders" / one) for one in ("news", "news-32"))
+    own, back = (load_encoder(data / "encoders" / item) for item in ("news", "news-32"))
     assert back.fingerprint == own.fingerprint
     texts = random_texts(100, seed=1)
     assert np.array_equal(back.encode(texts), own.encode(texts))

@@ -148,7 +148,7 @@ class TestEmbeddingsUnit(_Encoder, EmbeddingsUnitTests):
 def test_filters_and_rankings_reach_the_collection(store: HummingbitVectorStore) -> None:
     only = {"field": "first", "eq": "baz"}
     found = store.similarity_search("foo", k=10, filter=only, ranking="bm25")
-    assert [one.page_content for one in found] == ["baz foo"]
+    assert [item.page_content for item in found] == ["baz foo"]
     scored = store.similarity_search_with_relevance_scores("foo bar", k=3)
     assert all(0 <= relevance <= 1 for _, relevance in scored)
 
@@ -159,7 +159,7 @@ def test_a_threshold_of_relevance_keeps_the_best_in_their_order(
 ) -> None:
     best = store.similarity_search("foo bar", k=36, ranking=ranking)
     scored = store.similarity_search_with_relevance_scores("foo bar", k=36, ranking=ranking)
-    assert [one for one, _ in scored] == best
+    assert [item for item, _ in scored] == best
     assert best[0].page_content in ("foo bar", "bar foo")
     assert scored[0][1] > 0.8
     assert len({relevance for _, relevance in scored}) > 2
@@ -175,14 +175,14 @@ def test_a_threshold_of_relevance_keeps_the_best_in_their_order(
         assert asyncio.run(search) == some
     only = {"field": "first", "eq": "baz"}
     filtered = store.similarity_search_with_relevance_scores("foo bar", k=36, filter=only)
-    assert {one.metadata["first"] for one, _ in filtered} == {"baz"}
+    assert {item.metadata["first"] for item, _ in filtered} == {"baz"}
 
 
 def test_diverse_documents_differ_more_than_the_best(store: HummingbitVectorStore) -> None:
     best = store.similarity_search("foo bar", k=3)
     diverse = store.max_marginal_relevance_search("foo bar", k=3, fetch_k=20, lambda_mult=0.1)
     assert diverse[0].page_content.split() in (["foo", "bar"], ["bar", "foo"])
-    assert {one.id for one in diverse} != {one.id for one in best}
+    assert {document.id for document in diverse} != {document.id for document in best}
 
 
 def test_a_store_is_made_of_texts_alone(tmp_path: Path) -> None:
@@ -216,7 +216,9 @@ def test_deletion_takes_ids_a_filter_or_both(animals: HummingbitVectorStore) -> 
     assert asyncio.run(animals.adelete(filter={"field": "n", "eq": 4}))
     assert animals.delete([])
     assert animals.delete(["c"])
-    assert {one.id for one in animals.similarity_search("foo", k=9, ranking="hamming")} == {*"bd"}
+    assert {
+        document.id for document in animals.similarity_search("foo", k=9, ranking="hamming")
+    } == {*"bd"}
     assert animals.delete()
     assert len(animals.collection) == 0
 
@@ -343,8 +345,8 @@ def in_both(store: HummingbitVectorStore, many: list[dict[str, Any]]) -> InMemor
     documents = [
         Document(TEXTS[row], metadata=metadata, id=f"d{row}") for row, metadata in enumerate(many)
     ]
-    for one in (store, memory):
-        one.add_documents(documents)
+    for item in (store, memory):
+        item.add_documents(documents)
     return memory
 
 
@@ -352,7 +354,7 @@ def ids_in_memory(memory: InMemoryVectorStore, condition: dict[str, Any]) -> set
     found = memory.similarity_search(
         "foo bar", k=40, filter=lambda document: holds(condition, document.metadata)
     )
-    return {one.id for one in found}
+    return {hit.id for hit in found}
 
 
 @settings(max_examples=150)
@@ -363,7 +365,7 @@ def test_filters_hold_for_what_the_store_in_memory_finds(
     memory = in_both(lasting, metadata)
     for condition in many:
         found = lasting.similarity_search("foo bar", k=40, filter=condition)
-        assert {one.id for one in found} == ids_in_memory(memory, condition)
+        assert {hit.id for hit in found} == ids_in_memory(memory, condition)
 
 
 @settings(max_examples=200)
@@ -383,7 +385,7 @@ def test_what_is_deleted_is_what_matches_in_memory(
     memory.delete([id_ for id_ in matching if id_ and (ids is None or id_ in ids)])
     lasting.delete(ids, filter=condition)
     left = lasting.similarity_search("foo bar", k=40)
-    assert {one.id for one in left} == {*memory.store}
+    assert {document.id for document in left} == {*memory.store}
 
 
 ARTICLES = [
@@ -417,11 +419,13 @@ def test_a_script_searches_what_others_wrote(articles: Collection | ServedCollec
     assert first.page_content == "frames of rows and columns"
     assert first.metadata == {"label": "pandas", "year": 2023}
     only = store.similarity_search("lines", k=3, filter={"label": "numpy"})
-    assert [one.id for one in only] == ["numpy"]
+    assert [document.id for document in only] == ["numpy"]
     of_year = store.similarity_search("lines", k=3, filter={"year": 2024})
-    assert {one.id for one in of_year} == {"numpy", "matplotlib"}
+    assert {document.id for document in of_year} == {"numpy", "matplotlib"}
     either = {"label": ["numpy", "pandas"], "year": 2024}
-    assert [one.id for one in store.similarity_search("lines", k=3, filter=either)] == ["numpy"]
+    assert [document.id for document in store.similarity_search("lines", k=3, filter=either)] == [
+        "numpy"
+    ]
     scored = store.similarity_search_with_relevance_scores("rows and columns", k=3)
     relevances = [relevance for _, relevance in scored]
     assert relevances == sorted(relevances, reverse=True)
@@ -451,9 +455,9 @@ def test_dates_in_metadata_come_back_as_iso_8601(articles: Collection | ServedCo
     (news,) = store.get_by_ids(["news"])
 
     assert news.metadata == {"when": "2024-05-03T09:30:00+00:00", "day": "2024-05-03"}
-    assert [one.id for one in store.similarity_search("rows", filter={"day": when.date()})] == [
-        "news"
-    ]
+    assert [
+        document.id for document in store.similarity_search("rows", filter={"day": when.date()})
+    ] == ["news"]
 
 
 def test_an_empty_filter_deletes_nothing(articles: Collection | ServedCollection) -> None:
@@ -535,7 +539,7 @@ def test_a_collection_by_words_alone_is_a_store(by_words: Collection | ServedCol
     (first, *_) = store.similarity_search("rows and columns", k=3)
     assert (first.id, first.metadata["year"]) == ("pandas", 2023)
     only = store.similarity_search("rows lines", k=3, filter={"year": 2023})
-    assert [one.id for one in only] == ["pandas"]
+    assert [document.id for document in only] == ["pandas"]
     relevances = [
         relevance for _, relevance in store.similarity_search_with_relevance_scores("rows", k=3)
     ]
@@ -574,7 +578,9 @@ def test_dates_and_numbers_of_numpy_are_values_of_filters(
         {"loaves": np.int64(3)},
         {"field": "baked", "gte": noon, "lt": datetime.date(2024, 5, 2)},
     ):
-        assert [one.id for one in store.similarity_search("bread", filter=filter_)] == ["jam"]
+        assert [document.id for document in store.similarity_search("bread", filter=filter_)] == [
+            "jam"
+        ]
 
 
 def test_documents_need_no_embedding(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ async def check_several(client: Client, names: list[str]) -> None:
     assert all("collection" in tools[name].input_schema["required"] for name in ("find", "get"))
     listed = (await call(client, "list_collections"))["collections"]
     assert {
-        one["name"]: one["documents"] for one in listed if one["name"] in names
+        item["name"]: item["documents"] for item in listed if item["name"] in names
     } == dict.fromkeys(names, 4)
     for name in names:
         kept = await call(client, "store", collection=name, text="a new moon", id=name)
@@ -52,7 +52,7 @@ async def check_several(client: Client, names: list[str]) -> None:
     deleted = await call(client, "delete", collection=names[0], ids=[names[0]])
     assert deleted == {"deleted": 1, "documents": 4}
     listed = (await call(client, "list_collections"))["collections"]
-    assert {one["name"]: one["documents"] for one in listed}.items() >= {
+    assert {item["name"]: item["documents"] for item in listed}.items() >= {
         names[0]: 4,
         names[1]: 5,
     }.items()

@@ -51,9 +51,9 @@ def test_embeddings_come_as_the_client_asks(
 ) -> None:
     asked = {} if form is None else {"encoding_format": form}
     found = client.embeddings.create(model="notes", input=TEXTS, dimensions=64, **asked)
-    given = [one.embedding for one in found.data]
+    given = [item.embedding for item in found.data]
     if form == "base64":
-        given = [np.frombuffer(base64.b64decode(one), dtype="<f4") for one in given]
+        given = [np.frombuffer(base64.b64decode(item), dtype="<f4") for item in given]
     np.testing.assert_array_equal(np.array(given, dtype=np.float32), margins(encoder.encoder_))
     bits = np.packbits(np.array(given) > 0, axis=1)
     np.testing.assert_array_equal(bits, encoder.transform(TEXTS))

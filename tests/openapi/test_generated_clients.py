@@ -93,7 +93,11 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
 
 
 def block(start: str) -> str:
-    (found,) = [one.text for one in blocks_of("docs/clients.md") if one.text.startswith(start)]
+    (found,) = [
+        document.text
+        for document in blocks_of("docs/clients.md")
+        if document.text.startswith(start)
+    ]
     return found
 
 

@@ -37,9 +37,9 @@ def problems(*files: Path) -> list[dict[str, Any]]:
     done = subprocess.run(command, cwd=TOOLS, capture_output=True, text=True, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return [
-        one
-        for one in found
-        if one["kind"] != "runner-label" and '"attestations"' not in one["message"]
+        item
+        for item in found
+        if item["kind"] != "runner-label" and '"attestations"' not in item["message"]
     ]
 
 

@@ -540,7 +540,7 @@ def test_a_model_reads_no_query_of_which_only_words_are_needed(tmp_path: Path) -
     assert (hit.id, hit.distance) == (asked, None)
     # The same hits with the same scores as with the code.
     without, with_code = (
-        collection.search([Query(text=asked)], 8, with_code=one).hits[0] for one in (False, True)
+        collection.search([Query(text=asked)], 8, with_code=item).hits[0] for item in (False, True)
     )
     assert [(h.id, h.score) for h in without] == [(h.id, h.score) for h in with_code]
     collection.close()
@@ -561,7 +561,7 @@ def test_a_column_of_groups_is_not_read_where_other_searches_wait(
     def write(found: BatchedResult, place: int) -> list[tuple[Any, list[str]]]:
         threads.append(threading.current_thread() is threading.main_thread())
         assert found.result.groups is not None
-        return [(one.id, [hit.id for hit in one.hits]) for one in found.result.groups[place]]
+        return [(group.id, [hit.id for hit in group.hits]) for group in found.result.groups[place]]
 
     grouped = SearchOptions(2, group_by="parent", group_size=2, with_cursor=False)
     search = BatchedQuery("c", grouped, Query(code="0000"))

@@ -85,7 +85,7 @@ def test_signs_and_packed_codes_at_a_service(
         lines.write_text("".join(json.dumps(document) + "\n" for document in documents[20:]))
         assert main(["index", "add", "packed", str(lines), "--url", str(client.base_url)]) == 0
         stored = [own.get("packed", str(at)) for at in range(40)]
-        assert [one["code"] for one in stored] == CODES
+        assert [item["code"] for item in stored] == CODES
         assert stored[33]["text"] == "item number33"
         query = VECTORS[7] + VECTORS[8]
         found = own.search("packed", vector=query.tolist(), ranking="asymmetric", limit=5)

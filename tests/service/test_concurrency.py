@@ -74,7 +74,7 @@ def test_cheap_searches_and_health_are_answered_while_filters_wait(
         held.set()
         for thread in threads:
             thread.join(SECONDS)
-        ids = {number: [hit["id"] for hit in one.json()["hits"]] for number, one in found.items()}
+        ids = {number: [hit["id"] for hit in item.json()["hits"]] for number, item in found.items()}
         assert ids == {n: [f"d{at}" for at in range(n, min(n + 3, 50))] for n in range(60)}
 
 

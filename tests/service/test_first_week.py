@@ -173,9 +173,9 @@ def test_payloads_change_by_id_and_by_filter(client: Client) -> None:
 
 def test_facets_groups_and_sorted_listings(client: Client) -> None:
     counts = client.facets("letters", ["label", {"field": "year", "interval": 2}])["facets"]
-    by_label = {one["value"]: one["count"] for one in counts[0]["buckets"]}
+    by_label = {bucket["value"]: bucket["count"] for bucket in counts[0]["buckets"]}
     assert by_label == {"repairs": 4, "music": 4, "events": 4}
-    assert sum(one["count"] for one in counts[1]["buckets"]) == len(LETTERS)
+    assert sum(bucket["count"] for bucket in counts[1]["buckets"]) == len(LETTERS)
 
     found = client.search(
         "letters", "the organ and the roof", group_by="label", group_size=2, facets=["year"]
@@ -186,9 +186,10 @@ def test_facets_groups_and_sorted_listings(client: Client) -> None:
 
     page = client.scroll("letters", sort=["year:desc", "from.name"], with_payload=["year"], limit=5)
     rows = sorted(
-        letters(), key=lambda one: (-one["payload"]["year"], one["payload"]["from"]["name"])
+        letters(),
+        key=lambda document: (-document["payload"]["year"], document["payload"]["from"]["name"]),
     )
-    assert [one["id"] for one in page["documents"]] == [one["id"] for one in rows[:5]]
+    assert [document["id"] for document in page["documents"]] == [row["id"] for row in rows[:5]]
     assert page["documents"][0]["payload"] == {"year": 2022}
 
 
@@ -218,7 +219,7 @@ def test_facets_groups_and_sorted_listings(client: Client) -> None:
 )  # fmt: skip
 def test_filters(client: Client, condition: dict[str, Any], expected: set[str]) -> None:
     listed = client.scroll("letters", filter=condition)["documents"]
-    assert {one["id"] for one in listed} == expected
+    assert {document["id"] for document in listed} == expected
     assert client.count("letters", condition) == len(expected)
     found = client.search("letters", "the organ of the chapel", filter=condition, limit=100)
     assert {*ids(found)} <= expected
@@ -246,11 +247,12 @@ def test_a_tenant_has_a_key_that_expires(
     assert main([*command, *limits]) == 0
     key = capsys.readouterr().out.split()[-1]
     with Client(client.url, key) as north:
-        own = {one["id"] for one in letters() if one["payload"]["tenant"] == "north"}
+        own = {letter["id"] for letter in letters() if letter["payload"]["tenant"] == "north"}
         assert north.count("letters") == len(own)
         assert {*ids(north.search("letters", "the organ of the chapel", limit=100))} <= own
         assert {
-            one["value"] for one in north.facets("letters", ["tenant"])["facets"][0]["buckets"]
+            bucket["value"]
+            for bucket in north.facets("letters", ["tenant"])["facets"][0]["buckets"]
         } == {"north"}
         with pytest.raises(ServiceError, match="roof-2"):
             north.get("letters", "roof-2")
@@ -336,7 +338,7 @@ def test_hashes_of_pictures(tmp_path: Path) -> None:
         pictures[f"picture-{at}"] = picture
     with Collection.create(tmp_path / "data", "pictures", n_bits=64) as collection:
         collection.add(
-            [{"id": name, "code": str(imagehash.phash(one))} for name, one in pictures.items()]
+            [{"id": name, "code": str(imagehash.phash(item))} for name, item in pictures.items()]
         )
         small = pictures["picture-5"].resize((100, 75))
         found = collection.search(code=str(imagehash.phash(small)), radius=8)

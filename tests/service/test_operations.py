@@ -230,8 +230,8 @@ def test_responses_that_nobody_reads_are_bounded(path: str, body: bytes, tmp_pat
         path = f"/v1/collections/c/{path}"
         client.put("/v1/collections/c/documents", json={"documents": documents}).raise_for_status()
         unread = [slow.enter_context(begin_body(client, path, len(body), body)) for _ in range(2)]
-        for one in unread:
-            assert one.recv(20).startswith(b"HTTP/1.1 200 ")
+        for item in unread:
+            assert item.recv(20).startswith(b"HTTP/1.1 200 ")
 
         def respond(content: bytes) -> httpx.Response:
             headers = {"Content-Type": "application/json"}
@@ -254,8 +254,8 @@ def test_large_bodies_beside_each_other_are_bounded(tmp_path: Path) -> None:
         part = b'{"code": "' + b" " * 200_000
         begun = [begin_body(client, f"{path}/search", 400_000, part) for _ in range(2)]
         answers = slow.enter_context(selectors.DefaultSelector())
-        for one in begun:
-            answers.register(slow.enter_context(one), selectors.EVENT_READ)
+        for item in begun:
+            answers.register(slow.enter_context(item), selectors.EVENT_READ)
         ((key, _), *_) = answers.select(20)
         refused = cast("socket.socket", key.fileobj)
         assert refused.recv(20).startswith(b"HTTP/1.1 503 ")
@@ -318,7 +318,7 @@ def test_every_request_is_logged_without_its_key(tmp_path: Path) -> None:
     assert key not in log.read_text()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     access = [line for line in lines if line["logger"] == "hummingbit.access"]
-    assert [(one["path"], one["status"], one["role"]) for one in access] == [
+    assert [(item["path"], item["status"], item["role"]) for item in access] == [
         ("/v1/collections", 200, "admin"),
         ("/v1/collections", 401, "nobody"),
         ("/v1/%0aforged", 404, "admin"),
@@ -375,8 +375,8 @@ def test_no_request_goes_without_an_answer_when_the_service_ends(tmp_path: Path)
             while len(answers) < 40:
                 time.sleep(0.01)
             process.terminate()
-            for one in asking:
-                one.result(timeout=120)
+            for item in asking:
+                item.result(timeout=120)
         assert process.wait(timeout=120) == 0
     assert set(answers) == {200}
 

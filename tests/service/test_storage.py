@@ -134,8 +134,8 @@ def test_an_accepted_job_waits_for_space_on_the_disk_and_goes_on(
         json.dumps({"id": f"d{i}", "code": "00ff", "payload": {"x": f"{i} " * 100}})
         for i in range(n)
     ]
-    for place in range(0, n, n // n_bad):
-        lines[place] = f"{{{place}"
+    for position in range(0, n, n // n_bad):
+        lines[position] = f"{{{position}"
     sent = {"prefer": "respond-async", "content-type": "application/x-ndjson"}
     sent["idempotency-key"] = "monday"
     with small_disk(tmp_path, 32) as disk, running_service(disk / "data") as client:
@@ -163,7 +163,7 @@ def test_an_accepted_job_waits_for_space_on_the_disk_and_goes_on(
         assert done["attempts"] > 1
         assert done["result"]["written"] == n - n_bad
         assert [error["line"] for error in done["result"]["errors"]] == [
-            place + 1 for place in range(0, n, n // n_bad)
+            position + 1 for position in range(0, n, n // n_bad)
         ]
         assert client.post(f"{PATH}:count", json={}).json()["count"] == n - n_bad
         assert submit().json()["id"] == job["id"]

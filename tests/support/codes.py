@@ -36,7 +36,7 @@ def random_hex(rng: np.random.Generator, n: int, n_bits: int) -> list[str]:
 def assert_same(found: Sequence[Neighbours], expected: Sequence[Neighbours]) -> None:
     """Fail unless both searches found the same rows at the same distances in the same order."""
     assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one.rows.tolist() == other.rows.tolist()
-        assert one.distances.tolist() == other.distances.tolist()
-        assert one.rows.dtype == one.distances.dtype == np.int64
+    for neighbours, other in zip(found, expected, strict=True):
+        assert neighbours.rows.tolist() == other.rows.tolist()
+        assert neighbours.distances.tolist() == other.distances.tolist()
+        assert neighbours.rows.dtype == neighbours.distances.dtype == np.int64

@@ -117,4 +117,4 @@ class Model:
 
     def search(self, code: str, k: int, radius: int | None = None) -> list[tuple[str, int]]:
         """Return ids and distances of the k nearest."""
-        return [(one.id, one.distance) for one in self.ranked(code, radius)[:k]]
+        return [(hit.id, hit.distance) for hit in self.ranked(code, radius)[:k]]

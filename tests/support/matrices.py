@@ -22,9 +22,9 @@ def class_matrices(count: int, seed: int = 0, order: int = 6) -> tuple[Matrices,
     rng = np.random.default_rng(seed)
     places = rng.integers(0, 3, count)
     drawn = np.empty((count, order, order))
-    for i, place in enumerate(places):
+    for i, position in enumerate(places):
         scale = np.ones(order)
-        scale[2 * place : 2 * place + 2] = 4
+        scale[2 * position : 2 * position + 2] = 4
         rows = rng.standard_normal((5 * order, order)) * scale
         drawn[i] = rows.T @ rows / len(rows)
     return drawn, ["abc"[place] for place in places]

@@ -49,7 +49,7 @@ def random_weights(seed: int = 0, n_tokens: int = len(VOCABULARY)) -> Weights:
     for number in range(LAYERS):
         layer = f"encoder.layer.{number}."
         maps = {
-            **{f"attention.self.{one}": (SIZE, SIZE) for one in ("query", "key", "value")},
+            **{f"attention.self.{item}": (SIZE, SIZE) for item in ("query", "key", "value")},
             "attention.output.dense": (SIZE, SIZE),
             "intermediate.dense": (WIDE, SIZE),
             "output.dense": (SIZE, WIDE),
@@ -82,8 +82,8 @@ def oracle(weights: Weights, ids: Sequence[int]) -> npt.NDArray[np.float64]:
         layer = f"encoder.layer.{number}."
         heads = []
         q, k, v = (
-            linear(x, f"{layer}attention.self.{one}").reshape(len(ids), HEADS, -1)
-            for one in ("query", "key", "value")
+            linear(x, f"{layer}attention.self.{item}").reshape(len(ids), HEADS, -1)
+            for item in ("query", "key", "value")
         )
         for head in range(HEADS):
             scores = np.exp(q[:, head] @ k[:, head].T / np.sqrt(SIZE / HEADS))

@@ -73,7 +73,7 @@ def test_itq_of_terms_turns_the_exact_directions_and_scales_the_places() -> None
     np.testing.assert_allclose(
         np.linalg.norm(logits, axis=1), np.linalg.norm(unturned, axis=1), rtol=1e-2
     )
-    losses = [np.square(np.sign(one) - one).sum() for one in (logits, unturned)]
+    losses = [np.square(np.sign(item) - item).sum() for item in (logits, unturned)]
     assert losses[0] < losses[1]
 
 

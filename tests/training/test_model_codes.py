@@ -199,7 +199,7 @@ def test_words_tell_classes_that_the_model_does_not(folder: Path, tmp_path: Path
     assert vectors.words is None
     assert vectors.metadata["recipe"]["word_share"] == 0
     found, by_vectors = (
-        one.metadata["validation"]["expected"]["mAP@100"] for one in (encoder, vectors)
+        item.metadata["validation"]["expected"]["mAP@100"] for item in (encoder, vectors)
     )
     assert found > 0.9
     assert by_vectors < 0.7

@@ -158,7 +158,8 @@ def test_the_command_line_takes_programs(
 ) -> None:
     documents = drawn_documents(60)
     lines = [
-        json.dumps({"id": one.id, "vector": np.asarray(one.vector).tolist()}) for one in documents
+        json.dumps({"id": document.id, "vector": np.asarray(document.vector).tolist()})
+        for document in documents
     ]
     (tmp_path / "points.jsonl").write_text("\n".join(lines))
     programs = {one.id: list(PROGRAMS.values())[i % 3] for i, one in enumerate(documents)}

@@ -62,14 +62,14 @@ def test_a_query_is_a_few_distinct_terms_of_one_sentence(seed: int, least: int, 
         fitting = [sentence for sentence in sentences if columns <= sentence]
         assert fitting
         assert any(
-            len(columns) == len(one) or least <= len(columns) <= least + more for one in fitting
+            len(columns) == len(item) or least <= len(columns) <= least + more for item in fitting
         )
 
 
 def test_a_query_is_weighed_as_the_encoder_weighs_its_words() -> None:
     features = fitted()
     drawn = SentenceQueries(features, TEXTS).draw(np.array([0, 1]), generator())
-    words = [" ".join(features.vocabulary[column] for column in one.indices) for one in drawn]
+    words = [" ".join(features.vocabulary[column] for column in item.indices) for item in drawn]
     np.testing.assert_allclose(
         drawn.toarray(), features.transform(words).toarray(), rtol=1e-6, atol=1e-7
     )

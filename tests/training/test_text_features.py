@@ -170,7 +170,7 @@ def test_summaries_tell_by_the_words_that_are_repeated(seed: int) -> None:
     idf = dict(zip(features.vocabulary, map(float, features.idf), strict=True))
 
     def share(part: list[list[str]], rest: list[list[str]]) -> float:
-        words, others = {w for one in part for w in one}, {w for one in rest for w in one}
+        words, others = {w for item in part for w in item}, {w for item in rest for w in item}
         return sum(idf[w] for w in words & others) / sum(idf[w] for w in words)
 
     summaries = np.mean([share(text[:2], text[2:]) for text in sentences])

@@ -25,22 +25,22 @@ VECTORS = np.random.default_rng(0).normal(size=(5, 64)).astype(np.float32)
 
 
 def close(found: list[Point], name: str, n: int = 5) -> bool:
-    return np.allclose([one.vectors[name] for one in found], VECTORS[:n], atol=1e-6)
+    return np.allclose([item.vectors[name] for item in found], VECTORS[:n], atol=1e-6)
 
 
 def test_points_of_qdrant_with_named_vectors() -> None:
     found = list(read_qdrant(WRITTEN / "qdrant.jsonl"))
-    assert [one.fields["page_content"] for one in found] == TEXTS
-    assert [one.fields["id"] for one in found] == [0, 1, 2, 3, 4]
+    assert [item.fields["page_content"] for item in found] == TEXTS
+    assert [item.fields["id"] for item in found] == [0, 1, 2, 3, 4]
     assert found[2].fields["metadata"] == {"year": 1992}
     assert found[0].fields["payload"] == {"id": "its own"}
-    assert [list(one.vectors) for one in found] == [["dense"]] * 5  # sparse ones are left out
+    assert [list(item.vectors) for item in found] == [["dense"]] * 5  # sparse ones are left out
     assert close(found, "dense")
 
 
 def test_an_answer_of_scrolling_qdrant(tmp_path: Path) -> None:
     found = list(read_qdrant(WRITTEN / "qdrant.json"))
-    assert [one.fields["page_content"] for one in found] == TEXTS[:3]
+    assert [item.fields["page_content"] for item in found] == TEXTS[:3]
     assert close(found, "vector", 3)
     page = json.loads((WRITTEN / "qdrant.json").read_text())
     pages = tmp_path / "pages.jsonl"
@@ -98,12 +98,12 @@ def test_a_snapshot_of_qdrant_is_refused_with_the_way_to_export(tmp_path: Path) 
 @pytest.mark.parametrize("name", ["milvus.json", "milvus.parquet"])
 def test_rows_of_milvus(name: str) -> None:
     found = list(read_milvus(WRITTEN / name))
-    assert [one.fields["body"] for one in found] == TEXTS
-    assert [one.fields["key"] for one in found] == [0, 1, 2, 3, 4]
-    assert [one.fields["year"] for one in found] == [1990, 1991, 1992, 1993, 1994]
+    assert [item.fields["body"] for item in found] == TEXTS
+    assert [item.fields["key"] for item in found] == [0, 1, 2, 3, 4]
+    assert [item.fields["year"] for item in found] == [1990, 1991, 1992, 1993, 1994]
     assert close(found, "dense")
     expected = np.packbits(VECTORS > 0, axis=1)
-    assert [one.vectors["bits"] for one in found] == expected.tolist()
+    assert [item.vectors["bits"] for item in found] == expected.tolist()
 
 
 def test_what_parquet_of_milvus_does_not_say_is_read(tmp_path: Path) -> None:
@@ -178,10 +178,10 @@ def test_a_packed_file_of_qdrant_that_breaks_off_is_reported(tmp_path: Path, suf
 
 def test_texts_of_txtai(tmp_path: Path) -> None:
     found = list(read_txtai(WRITTEN / "txtai.tar.gz"))
-    assert [one.fields["id"] for one in found] == ["d0", "d1", "d2", "d3", "d4"]
-    assert [one.fields["text"] for one in found] == TEXTS
-    assert [one.fields["year"] for one in found] == [1990, 1991, 1992, 1993, 1994]
-    assert {one.fields["tags"] for one in found} == {"fruit"}
+    assert [item.fields["id"] for item in found] == ["d0", "d1", "d2", "d3", "d4"]
+    assert [item.fields["text"] for item in found] == TEXTS
+    assert [item.fields["year"] for item in found] == [1990, 1991, 1992, 1993, 1994]
+    assert {item.fields["tags"] for item in found} == {"fruit"}
     folder = tmp_path / "saved"
     with tarfile.open(WRITTEN / "txtai.tar.gz") as archive:
         archive.extractall(folder, filter="data")

@@ -30,18 +30,18 @@ def write_qdrant(folder: Path) -> None:
     sparse = {"words": models.SparseVectorParams()}
     client.create_collection("named", vectors_config={"dense": size}, sparse_vectors_config=sparse)
     client.create_collection("plain", vectors_config=size)
-    for place, (text, vector) in enumerate(zip(TEXTS, vectors(), strict=True)):
-        payload = {"page_content": text, "metadata": {"year": 1990 + place}, "id": "its own"}
-        words = models.SparseVector(indices=[place], values=[1.0])
+    for position, (text, vector) in enumerate(zip(TEXTS, vectors(), strict=True)):
+        payload = {"page_content": text, "metadata": {"year": 1990 + position}, "id": "its own"}
+        words = models.SparseVector(indices=[position], values=[1.0])
         both = {"dense": vector.tolist(), "words": words}
-        client.upsert("named", [models.PointStruct(id=place, vector=both, payload=payload)])
+        client.upsert("named", [models.PointStruct(id=position, vector=both, payload=payload)])
         client.upsert(
-            "plain", [models.PointStruct(id=place, vector=vector.tolist(), payload=payload)]
+            "plain", [models.PointStruct(id=position, vector=vector.tolist(), payload=payload)]
         )
     named, _ = client.scroll("named", limit=10, with_vectors=True)
-    (folder / "qdrant.jsonl").write_text("".join(one.model_dump_json() + "\n" for one in named))
+    (folder / "qdrant.jsonl").write_text("".join(item.model_dump_json() + "\n" for item in named))
     page, after = client.scroll("plain", limit=3, with_vectors=True)
-    points = [json.loads(one.model_dump_json()) for one in page]
+    points = [json.loads(item.model_dump_json()) for item in page]
     answer = {"result": {"points": points, "next_page_offset": after}, "status": "ok", "time": 0.1}
     (folder / "qdrant.json").write_text(json.dumps(answer))
 
@@ -60,10 +60,10 @@ def write_milvus(folder: Path) -> None:
     schema = CollectionSchema(fields, enable_dynamic_field=True)
     for kind in (BulkFileType.JSON, BulkFileType.PARQUET):
         writer = LocalBulkWriter(schema, mkdtemp(), file_type=kind)
-        for place, (text, vector) in enumerate(zip(TEXTS, vectors(), strict=True)):
+        for position, (text, vector) in enumerate(zip(TEXTS, vectors(), strict=True)):
             packed = np.packbits(vector > 0).tobytes()
-            row = {"key": place, "body": text, "bits": packed, "dense": vector.tolist()}
-            writer.append_row({**row, "words": {place: 1.0}, "year": 1990 + place})
+            row = {"key": position, "body": text, "bits": packed, "dense": vector.tolist()}
+            writer.append_row({**row, "words": {position: 1.0}, "year": 1990 + position})
         writer.commit()
         ((file,),) = writer.batch_files
         shutil.copy(file, folder / f"milvus{Path(file).suffix}")
@@ -77,8 +77,8 @@ def write_txtai(folder: Path) -> None:
 
     embeddings = Embeddings(method="external", transform=transform, content=True, backend="numpy")
     rows = [
-        (f"d{place}", {"text": text, "year": 1990 + place}, "fruit")
-        for place, text in enumerate(TEXTS)
+        (f"d{position}", {"text": text, "year": 1990 + position}, "fruit")
+        for position, text in enumerate(TEXTS)
     ]
     embeddings.index(rows)
     embeddings.save(str(folder / "txtai.tar.gz"))

@@ -79,13 +79,13 @@ def test_both_give_the_same_weights_of_queries(monkeypatch: pytest.MonkeyPatch) 
     sizes = (1, 63, 65, 400, PIECE_LENGTH)
     long_texts = [" ".join(rng.choice(wide.vocabulary, size=size)) for size in sizes]
     cases = [(encoder, ["", "unheard of", *random_texts(14)]), (long_encoder, long_texts)]
-    for one, texts in cases:
+    for item, texts in cases:
         monkeypatch.setattr("hummingbit.encoder.encoder.native", None)
-        by_numpy = one.read_queries(texts).weights
+        by_numpy = item.read_queries(texts).weights
         monkeypatch.setattr("hummingbit.encoder.encoder.native", text_features.built)
-        together = one.read_queries(texts).weights
+        together = item.read_queries(texts).weights
         assert np.array_equal(by_numpy, together)
-        alone = [one.read_queries([text]).weights[0] for text in texts]
+        alone = [item.read_queries([text]).weights[0] for text in texts]
         assert np.array_equal(alone, together)
 
 

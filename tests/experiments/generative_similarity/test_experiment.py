@@ -37,11 +37,11 @@ def test_clouds_are_embedded_by_every_method(
     run(*options, "--plot", tmp_path / "p.png")
     printed = capsys.readouterr().out
     records = json.loads((tmp_path / "r.json").read_text())
-    assert [one["method"] for one in records] == list(gaussian.METHODS)
-    for one in records:
-        assert one["accuracy"] > 0.97
-        assert one["spearman"] < -0.75
-        assert one["distance_same"] < one["distance_different"] / 1.5
+    assert [record["method"] for record in records] == list(gaussian.METHODS)
+    for record in records:
+        assert record["accuracy"] > 0.97
+        assert record["spearman"] < -0.75
+        assert record["distance_same"] < record["distance_different"] / 1.5
     assert "| softplus " in printed
     assert imread(tmp_path / "p.png").shape[1] > 800
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()}
@@ -64,18 +64,18 @@ def test_a_tree_of_topics(data_root: Path, capsys: pytest.CaptureFixture[str]) -
     run(*options, "--json", data_root / "r.json", "--plot", data_root / "groups.svg")
     assert "<svg" in (data_root / "groups.svg").read_text()
     records = json.loads((data_root / "r.json").read_text())
-    assert [one["method"] for one in records] == list(hierarchy.METHODS)
-    for one in records:
+    assert [item["method"] for item in records] == list(hierarchy.METHODS)
+    for item in records:
         # About a third of the documents are of each topic, and so two thirds of "world".
-        assert one["p100"] > 0.55
-        assert one["ndcg100"] > 0.8
-        assert one["svm_level1"] > 0.2
-        assert one["svm_level2"] > 0.5
+        assert item["p100"] > 0.55
+        assert item["ndcg100"] > 0.8
+        assert item["svm_level1"] > 0.2
+        assert item["svm_level2"] > 0.5
     # Only what knows the tree has "sea" before "algebra" once "food" is used up.
-    ndcg = {one["method"]: one["ndcg100"] for one in records}
+    ndcg = {item["method"]: item["ndcg100"] for item in records}
     told = [ndcg.pop(name) for name in list(ndcg) if "generative" in name]
     assert min(told) > max(ndcg.values())
-    asked = [one.labels[0] for one in dotted_topic_documents(60, 1, prefix="test")]
+    asked = [document.labels[0] for document in dotted_topic_documents(60, 1, prefix="test")]
     over_chance = 0.0
     for level in (1, 2):
         cut = [".".join(label.split(".")[:level]) for label in asked]
@@ -93,7 +93,7 @@ def test_graded_retrieval_is_what_scikit_learn_says() -> None:
     labels, asked = ([names[i] for i in rng.integers(0, 5, n)] for n in (150, 20))
     documents, queries = rng.normal(size=(150, 4)), rng.normal(size=(20, 4))
     found = graded_retrieval(documents, labels, queries, asked)
-    relevance = relevance_by_hierarchy([(one,) for one in asked], [(one,) for one in labels])
+    relevance = relevance_by_hierarchy([(item,) for item in asked], [(item,) for item in labels])
     every = np.tile(np.arange(150), (20, 1))
     grades = relevance.grade_lists(relevance.query_sets, every)
     scores = queries @ documents.T

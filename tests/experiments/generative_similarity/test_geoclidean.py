@@ -170,8 +170,8 @@ def drawn_lines(text: str, seed: int) -> list[complex]:
 def test_a_square_is_square(seed: int) -> None:
     sides = drawn_lines(SQUARE, seed)
     assert sum(sides) == pytest.approx(0)
-    for one, next_one in pairwise(sides):
-        assert next_one / one == pytest.approx(sides[1] / sides[0])
+    for item, next_one in pairwise(sides):
+        assert next_one / item == pytest.approx(sides[1] / sides[0])
     assert (sides[1] / sides[0]) ** 2 == pytest.approx(-1)
 
 
@@ -208,7 +208,7 @@ def test_an_outline_does_not_cross_itself(monkeypatch: pytest.MonkeyPatch) -> No
         draw_program(program(QUADRILATERAL), rng, 32)
     for found in seen:
         opposite = [(found[0], found[2]), (found[1], found[3])]
-        assert all(not intersections(one, other) for one, other in opposite)
+        assert all(not intersections(item, other) for item, other in opposite)
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
@@ -253,7 +253,7 @@ def test_which_concepts_are_held_out_depends_on_the_seed_alone() -> None:
     names += [f"concept_{name}" for name in PRINTED_HELD_OUT]
     held = [tuple(held_out_concepts(names, seed)) for seed in (0, 0, 1)]
     assert held[0] == held[1] != held[2]
-    assert all(len(set(one)) == 7 for one in held)
+    assert all(len(set(item)) == 7 for item in held)
     for seed in (0, 1):
         assert held_out_concepts(names, seed, "printed").tolist() == list(range(30, 37))
     with pytest.raises(ReadError, match="concepts: triangle of the paper's 7 are missing"):

@@ -60,7 +60,7 @@ def test_a_mixture_of_gaussians_is_what_its_densities_say(weights: list[float] |
     density = [multivariate_normal(mean, 1.3**2 * np.eye(2)).pdf for mean in MEANS]
     same = sum(p * f(x) * f(y) for p, f in zip(prior, density, strict=True))
     x_alone, y_alone = (
-        sum(p * f(one) for p, f in zip(prior, density, strict=True)) for one in (x, y)
+        sum(p * f(item) for p, f in zip(prior, density, strict=True)) for item in (x, y)
     )
     np.testing.assert_allclose(np.exp(model.log_similarity(x, y)), same / (x_alone * y_alone))
     whole = model.log_similarity(x[:, None], y)
@@ -70,7 +70,7 @@ def test_a_mixture_of_gaussians_is_what_its_densities_say(weights: list[float] |
 def test_two_equal_clouds_have_the_form_of_tanh() -> None:
     model = GaussianMixture([[5.0, 5.0], [1.0, 1.0]])
     x, y = np.random.default_rng(0).normal(3, 1, (2, 50, 2))
-    odds = [4 * (one.sum(axis=1) - 6) for one in (x, y)]
+    odds = [4 * (item.sum(axis=1) - 6) for item in (x, y)]
     expected = 1 + np.tanh(odds[0] / 2) * np.tanh(odds[1] / 2)
     np.testing.assert_allclose(np.exp(model.log_similarity(x, y)), expected, atol=1e-12)
     far = np.array([[1e4, 1e4], [-1e4, -1e4]])

@@ -23,7 +23,7 @@ trees = st.recursive(
 
 
 def subtrees(tree: ParseTree) -> list[ParseTree]:
-    return [tree, *(one for child in tree.children for one in subtrees(child))]
+    return [tree, *(subtree for child in tree.children for subtree in subtrees(child))]
 
 
 def fragments(node: ParseTree) -> list[str]:
@@ -34,7 +34,7 @@ def fragments(node: ParseTree) -> list[str]:
         [f"<{child.label}>", *(fragments(child) if child.children else [f"({child.label})"])]
         for child in node.children
     ]
-    return [f"{node.label}({','.join(one)})" for one in product(*choices)]
+    return [f"{node.label}({','.join(item)})" for item in product(*choices)]
 
 
 @settings(deadline=None)

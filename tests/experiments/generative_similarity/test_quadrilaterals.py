@@ -56,7 +56,7 @@ def area(corners_42: Corners) -> float:
 def test_features_of_shapes_and_variants_are_those_published(published: Path) -> None:
     names, expected = np.load(published / "codes.npy"), np.load(published / "reps.npy")
     for name, corners in SHAPES.items():
-        found = np.stack([features(one) for one in (corners, *odd_variants(corners))])
+        found = np.stack([features(item) for item in (corners, *odd_variants(corners))])
         np.testing.assert_array_equal(found, expected[names == name], err_msg=name)
 
 
@@ -187,14 +187,14 @@ def test_every_method_looks_for_the_odd_one(
     printed = capsys.readouterr().out
     records = json.loads(out.read_text())
     methods = "generative-regression generative-triplets classification simclr untrained".split()
-    assert [(one["method"], one["seed"]) for one in records] == [
+    assert [(record["method"], record["seed"]) for record in records] == [
         (method, seed) for method in methods for seed in range(2)
     ]
-    for one in records:
-        assert one["train"] == "all"
-        assert 0 < one["error_rate"] < 1
-        assert one["spearman_french_adults_1"] == pytest.approx(one["spearman_regularity"])
-        assert one["spearman_baboons_target"] == pytest.approx(-one["spearman_regularity"])
+    for record in records:
+        assert record["train"] == "all"
+        assert 0 < record["error_rate"] < 1
+        assert record["spearman_french_adults_1"] == pytest.approx(record["spearman_regularity"])
+        assert record["spearman_baboons_target"] == pytest.approx(-record["spearman_regularity"])
     assert "generative similarity, regression" in printed
     assert "95 % intervals" in printed
     assert "<svg" in picture.read_text()

@@ -38,7 +38,7 @@ def test_every_ranking_is_measured_on_judged_queries(
     given = ["--data-root", data_root, "--work-dir", tmp_path / "work", "--json", out]
     asked = ["--corpora", "cisi", "--methods", "itq", "--bits", 8, "--metrics", "MRR", "nDCG@10"]
     command = ["reproduce", "judged-queries", *asked, *given]
-    assert main([str(one) for one in command]) == 0
+    assert main([str(item) for item in command]) == 0
     printed = capsys.readouterr().out
     assert "MRR; * differs from bm25, stems with p < 0.05" in printed
     records = json.loads(out.read_text())
@@ -63,7 +63,7 @@ def test_candidates_and_passages_are_ranked_where_they_are_asked_for(
     command = ["reproduce", "judged-queries", "--corpora", "cisi", "--methods", "itq", "--bits", 8]
     command += ["--candidates", 60, "--passages", 3]
     command += ["--data-root", data_root, "--work-dir", tmp_path / "work", "--json", out]
-    assert main([str(one) for one in command]) == 0
+    assert main([str(item) for item in command]) == 0
     figures = {record["ranking"]: record for record in json.loads(out.read_text())}
     # All documents are candidates, so the order is that of BM25.
     assert figures["itq 8, 60 candidates by bm25"]["MRR"] == figures["bm25, stems"]["MRR"]
@@ -87,7 +87,7 @@ def test_vectors_of_a_teacher_add_their_cosines_their_codes_and_students(
     command = ["reproduce", "judged-queries", "--corpora", "cisi", "--bits", 8, "--json", out]
     command += ["--teacher-vectors", tmp_path, "--students", "mkt"]
     command += ["--data-root", data_root, "--work-dir", tmp_path / "work"]
-    assert main([str(one) for one in command]) == 0
+    assert main([str(item) for item in command]) == 0
     figures = {record["ranking"]: record for record in json.loads(out.read_text())}
     # Query i and document i have the same direction, and document i answers query i.
     assert figures["vectors, cosine"]["MRR"] == 1.0
@@ -134,7 +134,7 @@ def test_a_corpus_without_titles_has_its_queries(data_root: Path) -> None:
 )
 def test_paraphrases_search_for_one_another(tmp_path: Path, split: str, queries: list[str]) -> None:
     def write(part: str, *pairs: tuple[str, str, int]) -> None:
-        records = [{"text1": one, "text2": other, "label": label} for one, other, label in pairs]
+        records = [{"text1": item, "text2": other, "label": label} for item, other, label in pairs]
         write_xz(tmp_path / f"qqp_pairs/{part}.pairs.jsonl.xz", records)
 
     write("dev", ("what is the time", "how late is it", 1), ("who am I", "does it rain", 0))

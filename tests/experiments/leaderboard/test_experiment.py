@@ -204,8 +204,8 @@ def test_sentence_vectors_take_the_place_of_texts(data_root: Path) -> None:
     place = {name: i for i, name in enumerate(TOPICS)}
     rng = np.random.default_rng(0)
     vectors = rng.normal(scale=0.1, size=(240, 12)).astype(np.float32)
-    for row, one in enumerate(both):
-        vectors[row, place[one.labels[0]]] += 1
+    for row, document in enumerate(both):
+        vectors[row, place[document.labels[0]]] += 1
     np.savez(data_root / "v.npz", ids=np.array(ids), vectors=vectors)
     record = compute(
         cell("sentence-itq", n_bits=8), data_root / "w", data_root, data_root / "v.npz"

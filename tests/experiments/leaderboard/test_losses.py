@@ -45,7 +45,9 @@ def words_of(row: int) -> dict[int, int]:
     """Return how often the text has each term, by the term's place."""
     vocabulary = fit_text_features(TEXTS, 9, min_documents=1).vocabulary
     words = TEXTS[row].split()
-    return {place: words.count(term) for place, term in enumerate(vocabulary) if term in words}
+    return {
+        position: words.count(term) for position, term in enumerate(vocabulary) if term in words
+    }
 
 
 def minus_log_likelihood(b: list[float], weight: np.ndarray, bias: np.ndarray, row: int) -> float:
@@ -209,7 +211,7 @@ def test_pairrec_rebuilds_a_text_from_its_own_code_and_its_neighbours() -> None:
             p = [sigmoid(float(logit)) for logit in logits_NB[i]]
             z = [float(uniform[i][b] < p[b]) + 0.75 * noise[i][b] for b in range(3)]
             words += minus_log_likelihood(z, weight, bias, row) / 2
-            kl += sum(bernoulli_kl(one, 0.5) for one in p) / 2
+            kl += sum(bernoulli_kl(item, 0.5) for item in p) / 2
         assert float(found[f"reconstruction_by_{name}"]) == pytest.approx(words, rel=1e-4)
         assert float(found[f"kl_of_{name}"]) == pytest.approx(KL_WEIGHT * kl, rel=1e-4)
 
@@ -256,11 +258,11 @@ def test_wish_rebuilds_a_text_from_the_topics_of_its_bits() -> None:
         sum_of_topics = sum(topics[b] for b in range(3) if uniform[i][b] < p[b])
         assert np.ndim(sum_of_topics), "the draw has a bit"
         words += minus_log_likelihood(sum_of_topics, *decoder_of(model), row) / 2
-        kl += sum(bernoulli_kl(one, 0.5) for one in p) / 2
+        kl += sum(bernoulli_kl(item, 0.5) for item in p) / 2
     between = 0.0
-    for one, other in product(range(3), repeat=2):
-        same = 1.0 if one == other else 0.0
-        between += (float(np.dot(topics[one], topics[other])) - same) ** 2
+    for item, other in product(range(3), repeat=2):
+        same = 1.0 if item == other else 0.0
+        between += (float(np.dot(topics[item], topics[other])) - same) ** 2
     assert float(found["reconstruction_loss"]) == pytest.approx(words, rel=1e-4)
     assert float(found["kl_loss"]) == pytest.approx(0.5 * 0.01 * kl, rel=1e-4)
     assert float(found["topic_loss"]) == pytest.approx(between, rel=1e-4)
@@ -301,7 +303,7 @@ def test_bits_that_are_uneven_in_the_memory_weigh_most() -> None:
     z = [[0.5, -0.5], [0.9, 0.1], [0.7, 0.2]]
     memory = [[1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, -1.0]]
     sums = [sum(row[b] for row in memory) for b in range(2)]
-    weights = [exp(abs(one)) / sum(exp(abs(other)) for other in sums) for one in sums]
+    weights = [exp(abs(sum_)) / sum(exp(abs(other)) for other in sums) for sum_ in sums]
     balance = sum(weights[b] * abs(sum(row[b] for row in z)) for b in range(2)) / 2
     correlation = 0.0
     for a, b in product(range(2), repeat=2):
@@ -343,7 +345,7 @@ def test_cibhash_contrasts_the_signs_of_two_views() -> None:
     logits = [
         model.encoder(drop_entries(x, generator), generator)[1].detach().numpy() for _ in range(2)
     ]
-    codes = [np.where(one > 0, 1.0, -1.0) for one in np.vstack(logits)]
+    codes = [np.where(item > 0, 1.0, -1.0) for item in np.vstack(logits)]
     loss = 0.0
     for i, j in ((0, 2), (1, 3), (2, 0), (3, 1)):
         similar = [exp(float(codes[i] @ codes[k]) / 4 / 0.25) for k in range(4)]

@@ -53,16 +53,16 @@ def test_the_estimators_error_falls_as_one_over_the_root_of_the_batch(
 ) -> None:
     monkeypatch.setattr(estimator, "HELD_OUT", 64)
     records = reproduce(tmp_path, "gpcl", "--examples", "1024", "--plot", tmp_path / "gpcl.svg")
-    exponents = [one["exponent"] for one in records if "exponent" in one]
+    exponents = [record["exponent"] for record in records if "exponent" in record]
     assert len(exponents) == 3
     assert all(abs(exponent + 0.5) < 0.1 for exponent in exponents)
-    largest = [one for one in records if one["batch_size"] == 256]
-    assert all(abs(one["bias"]) < 0.005 and one["error"] < 0.03 for one in largest)
+    largest = [record for record in records if record["batch_size"] == 256]
+    assert all(abs(item["bias"]) < 0.005 and item["error"] < 0.03 for item in largest)
     assert "<svg" in (tmp_path / "gpcl.svg").read_text()
     # The trend of the paper's Table 4: the level of small batches is too high, and falls.
-    for dimension in {one["student_dim"] for one in records}:
-        runs = [one for one in records if one["student_dim"] == dimension]
-        defined = [one["coherence_as_defined"] for one in runs]
+    for dimension in {record["student_dim"] for record in records}:
+        runs = [record for record in records if record["student_dim"] == dimension]
+        defined = [run["coherence_as_defined"] for run in runs]
         assert defined[0] > defined[1] > defined[2] > defined[3] > defined[-1]
         assert defined[0] - defined[-1] > 0.05
         assert abs(defined[-2] - defined[-1]) < 0.01
@@ -106,14 +106,16 @@ def test_image_students_of_every_method_are_measured(
     ablations = ["--ablations", "temperature", "size"]
     methods = list(SETTINGS)
     records = reproduce(images, "cifar10", *options, *ablations)
-    compared = [one for one in records if one["ablation"] is None]
-    assert [one["method"] for one in compared] == ["teacher", "untrained", *methods]
-    assert all(0 <= one[key] <= 1 for one in records for key in ("map11", "top100", "coherence"))
-    temperatures = [one for one in records if one["ablation"] == "temperature"]
-    assert {one["teacher_temperature"] for one in temperatures} == {0.1}
-    students = [one["student_temperature"] for one in temperatures]
+    compared = [record for record in records if record["ablation"] is None]
+    assert [item["method"] for item in compared] == ["teacher", "untrained", *methods]
+    assert all(
+        0 <= record[key] <= 1 for record in records for key in ("map11", "top100", "coherence")
+    )
+    temperatures = [record for record in records if record["ablation"] == "temperature"]
+    assert {temperature["teacher_temperature"] for temperature in temperatures} == {0.1}
+    students = [temperature["student_temperature"] for temperature in temperatures]
     assert students == [0.001, 0.01, 0.05, 0.1, 0.3, 0.5, 5.0, 10.0]
-    depths = [one["depth"] for one in records if one["ablation"] == "size"]
+    depths = [record["depth"] for record in records if record["ablation"] == "size"]
     assert depths == [1, 2, 3, 4]
     assert "| perception-coherence |" in capsys.readouterr().out
     assert not list((images / "work").rglob("*.checkpoint.safetensors"))

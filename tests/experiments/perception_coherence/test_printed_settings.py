@@ -103,13 +103,13 @@ def test_both_tables_are_printed(
     sizes = ["--images", "5", "--student-epochs", "2"]
     assert main([*command, *map(str, paths), *sizes]) == 0
     records = json.loads((images / "r.json").read_text())
-    tasks = {task: [one for one in records if one["task"] == task] for task in
+    tasks = {task: [record for record in records if record["task"] == task] for task in
              ("retrieval", "classification")}  # fmt: skip
-    assert [one["method"] for one in tasks["retrieval"]] == list(RETRIEVAL)
-    assert [one["method"] for one in tasks["classification"]] == list(CLASSIFICATION)
-    assert all(0 <= one["top10"] <= 1 and 0 <= one["map11"] <= 1 for one in tasks["retrieval"])
-    assert all(0 <= one["accuracy"] <= 1 for one in tasks["classification"])
-    assert {one["share"] for one in tasks["classification"]} <= set(SHARES)
+    assert [item["method"] for item in tasks["retrieval"]] == list(RETRIEVAL)
+    assert [item["method"] for item in tasks["classification"]] == list(CLASSIFICATION)
+    assert all(0 <= item["top10"] <= 1 and 0 <= item["map11"] <= 1 for item in tasks["retrieval"])
+    assert all(0 <= item["accuracy"] <= 1 for item in tasks["classification"])
+    assert {item["share"] for item in tasks["classification"]} <= set(SHARES)
     printed = capsys.readouterr().out
     assert main([*command, *map(str, paths), *sizes]) == 0
     assert capsys.readouterr().out == printed

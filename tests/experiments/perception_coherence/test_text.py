@@ -35,7 +35,7 @@ def reproduce(folder: Path, part: str, *options: object) -> list[dict[str, Any]]
     places = ["--data-root", folder, "--work-dir", folder / "work", "--json", folder / "records"]
     vectors = ["--teacher-vectors", folder, "--corpora", "snippets"]
     command = ["reproduce", "perception-coherence", "--part", part, *places, *vectors, *options]
-    assert main([str(one) for one in command]) == 0
+    assert main([str(item) for item in command]) == 0
     records: list[dict[str, Any]] = json.loads((folder / "records").read_text())
     return records
 
@@ -109,7 +109,7 @@ def test_the_search_keeps_what_raises_the_coherence_of_documents_held_out(
             "learning_rate",
             "word_dropout",
         }
-        best = max(best, trial, key=lambda one: float(one["coherence"]))
+        best = max(best, trial, key=lambda item: float(item["coherence"]))
     assert "mkt *" in capsys.readouterr().out
 
 
@@ -128,7 +128,7 @@ def test_without_vectors_and_without_the_library_an_autoencoder_teaches(
     options = ["--corpora", "snippets", "--widths", 8, "--seeds", 1]
     chosen = ["--objectives", "perception-coherence"]
     command = ["reproduce", "perception-coherence", "--part", "text", *places, *options, *chosen]
-    assert main([str(one) for one in command]) == 0
+    assert main([str(item) for item in command]) == 0
     records = json.loads((folder / "records").read_text())
     assert records[0]["method"] == "teacher encoder, cosine"
     assert records[0]["p100"] > 0.6

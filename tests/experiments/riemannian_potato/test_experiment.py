@@ -56,11 +56,11 @@ def test_every_method_learns_and_is_not_trained_twice(
     )
     printed = capsys.readouterr().out
     records = json.loads((tmp_path / "r.json").read_text())
-    assert [one["method"] for one in records] == list(METHODS)
-    assert all(0 <= one[figure] <= 1 for one in records for figure in FIGURES)
-    assert all((one["dataset"], one["seed"]) == ("wishart", 0) for one in records)
+    assert [record["method"] for record in records] == list(METHODS)
+    assert all(0 <= record[figure] <= 1 for record in records for figure in FIGURES)
+    assert all((record["dataset"], record["seed"]) == ("wishart", 0) for record in records)
     untrained, *trained = records
-    assert sum(one["r1"] > untrained["r1"] for one in trained) >= 6
+    assert sum(item["r1"] > untrained["r1"] for item in trained) >= 6
     assert imread(tmp_path / "bars.png").shape[1] > 300
     assert imread(tmp_path / "effect.png").shape[1] > 300
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "w").iterdir()}
@@ -76,7 +76,7 @@ def test_the_hash_of_a_corpus_is_that_of_its_matrices_and_labels() -> None:
     labels[0] = 5
     changed = replace(corpus, test_labels=labels)
     scaled = replace(corpus, training=2 * corpus.training)
-    assert len({one.sha256 for one in (corpus, changed, scaled, draw_wishart(4))}) == 4
+    assert len({item.sha256 for item in (corpus, changed, scaled, draw_wishart(4))}) == 4
     assert draw_wishart(3).sha256 == corpus.sha256
 
 
@@ -185,7 +185,7 @@ def test_triplets_of_matrices_are_those_of_plain_loops() -> None:
         for i, j, k in itertools.product(range(7), repeat=3)
         if i != j and labels[i] == labels[j] and labels[i] != labels[k]
     ]
-    expected = np.mean([one for one in excesses if one > 0])
+    expected = np.mean([excess for excess in excesses if excess > 0])
     found = MatrixTriplets()(x, torch.tensor(labels))
     assert float(found) == pytest.approx(float(expected))
     assert float(MatrixTriplets()(x, torch.arange(7))) == 0

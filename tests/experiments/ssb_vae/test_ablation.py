@@ -29,9 +29,9 @@ def test_each_change_is_judged_beside_the_default(
     trials = json.loads((tmp_path / "work" / "held-out-snippets-ssb-vae.json").read_text())
     runs = [(trial["recipe"]["label_fraction"], trial["recipe"]["seed"]) for trial in trials]
     assert runs == [(0.2, 0), (0.2, 1), (1.0, 0), (1.0, 1)] * 3
-    for place, line in enumerate(lines[2:]):
+    for position, line in enumerate(lines[2:]):
         for column in range(2):
-            start = 4 * place + 2 * column
+            start = 4 * position + 2 * column
             mean = sum(trial["score"] for trial in trials[start : start + 2]) / 2
             assert line[1 + column].split("±")[0].strip() == f"{mean:.3f}"
     command = ["reproduce", "ssb-vae", *places, *chosen, "--json"]

@@ -23,8 +23,8 @@ def test_the_nearest_are_those_of_tfidf_cosine() -> None:
     vectorizer = TfidfVectorizer(analyzer=VISIBLE.terms)
     rows = vectorizer.fit_transform(documents.inputs)
     cosines = (vectorizer.transform(queries.inputs) @ rows.T).toarray()
-    for place, scores in enumerate(cosines):
-        taken = [row for row, names in enumerate(found) if f"query {place}" in names]
+    for position, scores in enumerate(cosines):
+        taken = [row for row, names in enumerate(found) if f"query {position}" in names]
         assert len(taken) == 10
         # Those at the edge may be tied.
         edge = np.sort(scores)[-10]

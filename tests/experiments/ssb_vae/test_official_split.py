@@ -18,9 +18,9 @@ def test_26_test_texts_of_snippets_are_also_in_train() -> None:
     train, test = (list(read_documents(f"snippets:{part}")) for part in ("train", "test"))
     assert (len(train), len(test)) == (10_060, 2_280)
     classes: dict[str | None, set[tuple[str, ...]]] = {}
-    for one in train:
-        classes.setdefault(one.text, set()).add(one.labels)
-    both = [one for one in test if one.text in classes]
+    for document in train:
+        classes.setdefault(document.text, set()).add(document.labels)
+    both = [document for document in test if document.text in classes]
     assert [one.id for one in both] == [f"test-{number:05}" for number in REPEATED]
-    other = [one.id for one in both if one.labels not in classes[one.text]]
+    other = [document.id for document in both if document.labels not in classes[document.text]]
     assert other == ["test-00406", "test-00965"]

@@ -49,10 +49,10 @@ def test_the_printed_table_1_gives_the_printed_table_2(cell: tuple[str, int]) ->
         column, ahead = BROKEN_TIES[cell]
         assert len({values[column] for values in systems.values()}) == 2
         systems[ahead][column] += 1e-4
-    for place, (value, printed) in enumerate(
+    for position, (value, printed) in enumerate(
         zip(p_values(friedman_nemenyi(systems)), TABLE_2[cell], strict=True)
     ):
-        misprint = cell == MISPRINT and place == 2
+        misprint = cell == MISPRINT and position == 2
         assert agrees(value, printed) != misprint
 
 

@@ -46,6 +46,6 @@ def test_the_table_is_made_of_saved_encoders(
     assert row.count("–") == 5  # two methods, and what the paper prints for 8 bits, are missing
     assert "0.5" not in row
     trained, read = (json.loads((tmp_path / f"{name}.json").read_text()) for name in "ab")
-    assert [one["p100"] for one in trained] == [one["p100"] for one in read]
+    assert [item["p100"] for item in trained] == [item["p100"] for item in read]
     assert main([*command, *figures]) == 0
     assert "measuring" not in capsys.readouterr().err

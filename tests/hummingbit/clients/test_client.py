@@ -45,7 +45,7 @@ def test_a_whole_session(url: str) -> None:
         assert found["hits"][0]["id"] == "x/y ü"
         assert found["hits"][0]["payload"] == {"n": 1}
         batch = client.search_batch("a", [{"id": "z"}, {"text": "apple", "radius": 0}])
-        assert [one["hits"][0]["id"] for one in batch] == ["z", "x/y ü"]
+        assert [item["hits"][0]["id"] for item in batch] == ["z", "x/y ü"]
         assert client.get("a", "x/y ü")["text"] == "apple"
         client.delete("a", "x/y ü")
         with pytest.raises(ServiceError) as caught:
@@ -67,9 +67,9 @@ def test_an_id_of_dots_is_a_document(url: str) -> None:
                 client.delete("dots", id_)
             assert (caught.value.status, caught.value.code) == (404, "unknown_document")
         client.upsert("dots", [{"id": id_, "code": "aa"} for id_ in DOTS])
-        for left, one in enumerate(DOTS, start=1):
-            assert client.get("dots", one)["id"] == one
-            client.delete("dots", one)
+        for left, item in enumerate(DOTS, start=1):
+            assert client.get("dots", item)["id"] == item
+            client.delete("dots", item)
             assert client.collection("dots")["documents"] == len(DOTS) - left
         client.delete_collection("dots")
 

@@ -134,11 +134,11 @@ def _of_parts(
 ) -> list[str]:
     left = list(schema.get("anyOf", [schema]))
     for part in typing.get_args(type_):
-        fitting = [one for one in left if not differences(part, one, components, place)]
+        fitting = [item for item in left if not differences(part, item, components, place)]
         if not fitting:
             return [f"{place}: {part} is none of {left}"]
         left.remove(fitting[0])
-    return [f"{place}: may also be {one}" for one in left]
+    return [f"{place}: may also be {item}" for item in left]
 
 
 def _of_items(

@@ -258,7 +258,7 @@ def test_codes_are_imported_and_not_made_again(
         capsys.readouterr()
         assert main(["index", "get", "c", "a", "b", *url]) == 0
         found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(one["text"], one["code"]) for one in found] == [
+    assert [(document["text"], document["code"]) for document in found] == [
         ("apple", "a5a5a5a5"),
         ("", "a5a5a5a5"),
     ]

@@ -30,8 +30,8 @@ WITHOUT = {
 def actions_of(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, bool]]:
     """Yield each command that can be run, and whether it has a ``--json`` that needs no value."""
     below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    for one in below:
-        for action, sub_parser in one.choices.items():
+    for item in below:
+        for action, sub_parser in item.choices.items():
             yield from actions_of(f"{name} {action}", sub_parser)
     if not below:
         found = parser._option_string_actions.get("--json")

@@ -75,7 +75,7 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
         local, on_milvus = said(*command, *here), said(*command, *there)
         if command[0] == "evaluate":
             # There, searches rank by words and codes; on Milvus by codes alone.
-            local, on_milvus = (json.loads(one)["metrics"] for one in (local, on_milvus))
+            local, on_milvus = (json.loads(item)["metrics"] for item in (local, on_milvus))
         assert on_milvus == local, command
     stats = json.loads(said("index", "stats", "moving", *there))
     assert (stats["documents"], stats["engine"], stats["encoder"]) == (80, "milvus", "plain")

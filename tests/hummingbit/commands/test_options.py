@@ -100,5 +100,5 @@ def test_train_with_a_model_has_the_bits_of_train_model() -> None:
     by_method = parser.parse_args(["train", "model", "--model", "m", *options])
     by_option = parser.parse_args(["train", "--model", "m", *options])
     by_option.method = "model"
-    bits = [recipe_from(one, ModelRecipe).n_bits for one in (by_method, by_option)]
+    bits = [recipe_from(item, ModelRecipe).n_bits for item in (by_method, by_option)]
     assert bits == [MODEL_BITS, MODEL_BITS]

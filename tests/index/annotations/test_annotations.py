@@ -145,8 +145,8 @@ def test_reindexing_carries_labels_and_later_changes_of_them(tmp_path: Path) -> 
     (tmp_path / "other").mkdir()
     source, target = text_collection(tmp_path / "one"), text_collection(tmp_path / "other", 64)
     texts = [Document(f"d{at}", text) for at, text in enumerate(random_texts(4))]
-    for one in (source, target):
-        one.upsert(texts)
+    for item in (source, target):
+        item.upsert(texts)
     label = DocumentLabel("d0", ("a",), "ann", 1, EARLY)
     source.annotations.set_labels([label])
     target.annotations.set_labels([DocumentLabel("d1", ("old",))])
@@ -195,8 +195,8 @@ def test_the_last_copy_reads_no_more_than_what_may_have_changed(
     (tmp_path / "other").mkdir()
     source, target = text_collection(tmp_path / "one"), text_collection(tmp_path / "other", 64)
     texts = [Document(f"d{at}", text) for at, text in enumerate(random_texts(10))]
-    for one in (source, target):
-        one.upsert(texts)
+    for item in (source, target):
+        item.upsert(texts)
     source.annotations.set_labels([DocumentLabel(text.id, ("a",), "ann") for text in texts])
     copied = carry_most_annotations(source, target)
     if written_since:
@@ -257,7 +257,9 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 @settings(deadline=None)
 @given(
-    st.lists(texts.map(lambda one: one[:512]), unique=True, max_size=5), texts, st.integers(0, 1000)
+    st.lists(texts.map(lambda item: item[:512]), unique=True, max_size=5),
+    texts,
+    st.integers(0, 1000),
 )
 def test_records_survive_json(labels: list[str], who: str, grade: int) -> None:
     label = DocumentLabel("d", tuple(labels), who[:64], grade, EARLY)

@@ -113,12 +113,12 @@ def test_the_loss_of_pairs_is_the_papers_and_its_derivative_that_of_differences(
     weights = rng.dirichlet(np.ones(12))
     found = pair_loss(distances, similarities, weights, nodes=nodes)
     assert found.loss == pytest.approx(loss_by_loops(distances, similarities, weights, nodes))
-    for place in range(12):
+    for position in range(12):
         step = np.zeros(12)
-        step[place] = 1e-7
+        step[position] = 1e-7
         after = loss_by_loops(distances + step, similarities, weights, nodes)
         before = loss_by_loops(distances - step, similarities, weights, nodes)
-        assert found.gradient[place] == pytest.approx((after - before) / 2e-7, abs=1e-6)
+        assert found.gradient[position] == pytest.approx((after - before) / 2e-7, abs=1e-6)
 
 
 def test_the_loss_of_pairs_at_the_borders_is_that_of_the_training_objective() -> None:

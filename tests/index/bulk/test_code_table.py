@@ -29,27 +29,27 @@ def test_documents_are_grouped_by_their_codes(documents: list[tuple[bytes, list[
     codes, label_lists = packed(documents)
     table = table_of(DistinctCodes.of(codes), label_lists)
     of_code = defaultdict(list)
-    for place, (code, labels) in enumerate(documents):
-        of_code[code].append((place, set(labels)))
+    for position, (code, labels) in enumerate(documents):
+        of_code[code].append((position, set(labels)))
     assert [code.tobytes() for code in table.codes] == sorted(of_code)
     known = Counter(label for _, labels in documents for label in set(labels))
     assert dict(zip(table.labels, table.label_documents.tolist(), strict=True)) == known
     assert list(table.labels) == sorted(known, key=lambda name: (-known[name], name))
-    for place, code in enumerate(sorted(of_code)):
+    for position, code in enumerate(sorted(of_code)):
         members = of_code[code]
-        assert table.documents[place] == len(members)
+        assert table.documents[position] == len(members)
         ages = [row / max(len(documents) - 1, 1) for row, _ in members]
-        assert table.age[place] == pytest.approx(np.mean(ages))
+        assert table.age[position] == pytest.approx(np.mean(ages))
         counts = Counter(label for _, labels in members for label in labels)
         labelled = sum(bool(labels) for _, labels in members)
-        assert table.labelled[place] == labelled
+        assert table.labelled[position] == labelled
         if not labelled:
-            assert table.label[place] == -1
-            assert np.isnan(table.purity[place])
+            assert table.label[position] == -1
+            assert np.isnan(table.purity[position])
             continue
         most = max(counts.values())
-        assert counts[table.labels[table.label[place]]] == most
-        assert table.purity[place] == pytest.approx(most / labelled)
+        assert counts[table.labels[table.label[position]]] == most
+        assert table.purity[position] == pytest.approx(most / labelled)
 
 
 @given(DOCUMENTS.filter(lambda documents: len(documents) > 1))
@@ -66,7 +66,7 @@ def test_a_profile_says_what_numpy_says(documents: list[tuple[bytes, list[str]]]
     shares = counts / counts.sum()
     assert profile.entropy == pytest.approx(float(-(shares * np.log2(shares)).sum()))
     assert profile.alone == (counts == 1).sum()
-    assert [one.documents for one in profile.largest] == sorted(counts, reverse=True)[:12]
+    assert [item.documents for item in profile.largest] == sorted(counts, reverse=True)[:12]
     labelled = sum(bool(label) for label in labels)
     assert (profile.purity is None) == (labelled == 0)
     if profile.purity is not None:

@@ -28,9 +28,9 @@ from tests.support.encoders import random_texts, text_encoder
 
 def brute_force(alike: list[tuple[int, int]], size: int) -> list[list[int]]:
     """Return what pairs connect: clusters of two or more, by merging sets."""
-    clusters = [{place} for place in range(size)]
-    for one, other in alike:
-        first = next(some for some in clusters if one in some)
+    clusters = [{position} for position in range(size)]
+    for item, other in alike:
+        first = next(some for some in clusters if item in some)
         second = next(some for some in clusters if other in some)
         if first is not second:
             clusters.remove(second)
@@ -117,7 +117,7 @@ def test_texts_are_alike_by_the_jaccard_similarity_of_their_shingles(
 @pytest.mark.parametrize("end", ["", " {}"])
 def test_texts_that_begin_alike_take_little_memory(end: str) -> None:
     size = 4000
-    texts = ["the same few words" + end.format(place) for place in range(size)]
+    texts = ["the same few words" + end.format(position) for position in range(size)]
     tracemalloc.start()
     try:
         found = near_texts(texts, np.zeros((size, 1), dtype=np.uint8), DuplicateCriteria(0, 0.3, 2))

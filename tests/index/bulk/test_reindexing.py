@@ -30,8 +30,8 @@ def folder(tmp_path: Path) -> Iterator[DataFolder]:
 
 def pair(folder: DataFolder, name: str) -> tuple[Collection, Collection]:
     """Return an empty collection of 16 bits and one of 64."""
-    made = [folder.create_collection(f"{name}-{one}", encoder=one) for one in ("small", "large")]
-    source, target = (one for one in made if isinstance(one, Collection))
+    made = [folder.create_collection(f"{name}-{item}", encoder=item) for item in ("small", "large")]
+    source, target = (item for item in made if isinstance(item, Collection))
     return source, target
 
 

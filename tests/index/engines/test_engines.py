@@ -161,7 +161,7 @@ def test_faiss_keeps_equal_distances_in_the_order_of_codes() -> None:
         oracle = BruteForceIndex(codes, np.arange(5000))
         for k in (1, 9, 100, 2000):
             _, found = scan.search(codes[:20], k)
-            expected = [one.rows.tolist() for one in oracle.search(codes[:20], k)]
+            expected = [neighbours.rows.tolist() for neighbours in oracle.search(codes[:20], k)]
             assert found.tolist() == expected
 
 
@@ -299,12 +299,12 @@ def test_many_threads_find_what_one_finds(name: str) -> None:
     expected = [index.search(batch, 50) for batch in batches]
     with ThreadPoolExecutor(8) as pool:
         for _ in range(5):
-            for one, other in zip(
+            for item, other in zip(
                 pool.map(lambda batch: index.search(batch, 50), batches),
                 expected,
                 strict=True,
             ):
-                assert_same(one, other)
+                assert_same(item, other)
 
 
 @pytest.mark.parametrize(

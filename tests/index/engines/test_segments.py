@@ -48,12 +48,12 @@ def test_every_generation_finds_what_the_oracle_finds(
             generation = generation.with_changes(number, added_codes, added_rows, removed)
             rows = np.append(np.setdiff1d(rows, removed), added_rows)
             last += added
-    for one, its_rows in [*before, (generation, rows)]:
+    for item, its_rows in [*before, (generation, rows)]:
         oracle = BruteForceIndex(pool[its_rows - 1], its_rows)
-        assert_same(one.search(queries, k, radius), oracle.search(queries, k, radius))
-        assert len(one) == len(its_rows)
-        assert np.array_equal(one.codes()[1], its_rows)
-        distinct, counts = one.distinct_codes()
+        assert_same(item.search(queries, k, radius), oracle.search(queries, k, radius))
+        assert len(item) == len(its_rows)
+        assert np.array_equal(item.codes()[1], its_rows)
+        distinct, counts = item.distinct_codes()
         assert len(distinct) == len(set(map(bytes, pool[its_rows - 1])))
         assert counts.sum() == len(its_rows)
     assert generation.number == len(writes)

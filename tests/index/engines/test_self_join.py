@@ -15,11 +15,11 @@ from hummingbit.index.engines.self_join import pairs_within
 
 def brute_force(codes: Codes, radius: int) -> list[tuple[int, int, int]]:
     pairs = []
-    for one in range(len(codes)):
-        for other in range(one + 1, len(codes)):
-            distance = int(np.unpackbits(codes[one] ^ codes[other]).sum())
+    for item in range(len(codes)):
+        for other in range(item + 1, len(codes)):
+            distance = int(np.unpackbits(codes[item] ^ codes[other]).sum())
             if distance <= radius:
-                pairs.append((one, other, distance))
+                pairs.append((item, other, distance))
     return pairs
 
 

@@ -90,13 +90,13 @@ def test_every_index_ranks_as_the_oracle_does(
             removed = [row for row, _ in held if rng.random() < share]
             added, later = later[:n_added], later[n_added:]
             index = index.with_changes(number, added, np.array(removed, dtype=np.int64))
-            held = [one for one in held if one[0] not in removed] + added
+            held = [item for item in held if item[0] not in removed] + added
             before.append((index, held))
-        for number, (one, its_documents) in enumerate(before):
+        for number, (item, its_documents) in enumerate(before):
             oracle = BruteForceBm25(its_documents, WORDS_ONLY)
             rows = np.array(oracle.rows, dtype=np.int64)
-            assert one.number == number
-            for index in (one, one.compacted()):
+            assert item.number == number
+            for index in (item, item.compacted()):
                 assert index.rows().tolist() == oracle.rows
                 for allowed in (None, rows[rng.random(len(rows)) < 0.4]):
                     check(index, oracle, k, allowed, opening=3, longest_summary=4)
@@ -129,7 +129,7 @@ def test_texts_of_one_sentence_are_their_own_summaries_if_another_text_has_sever
     texts = ["cat sat", "dog ran", "cat ran"]
     rows = np.arange(3)
     alone, beside = indexed(texts), indexed([*texts, "Bird. Flew away"])
-    queries = [one.weigh("cat", hybrid=True) for one in (alone, beside)]
+    queries = [item.weigh("cat", hybrid=True) for item in (alone, beside)]
     assert [query.average_summary_size for query in queries] == [0.0, (18 + 18 + 18 + 16) / 4]
     without = queries[1]._replace(average_summary_size=0.0)
     added = beside.matches(queries[1]).scores_of(rows) - beside.matches(without).scores_of(rows)
@@ -148,10 +148,10 @@ def test_the_summary_of_a_short_text_of_one_sentence_takes_no_postings() -> None
     later = index.with_changes(1, [(5, "cat ran")], np.array([2]))
     assert later.summaries.rows().tolist() == [3]
     held = [(0, texts[0]), (1, texts[1]), (3, texts[3]), (4, ""), (5, "cat ran")]
-    for one, documents in ((index, list(enumerate(texts))), (later, held)):
+    for item, documents in ((index, list(enumerate(texts))), (later, held)):
         oracle = BruteForceBm25(documents, WORDS_ONLY)
         for query in ("cat", "dog ran", "w3"):
-            found = one.matches(one.weigh(query, hybrid=True)).scores_of(np.array(oracle.rows))
+            found = item.matches(item.weigh(query, hybrid=True)).scores_of(np.array(oracle.rows))
             assert found.tolist() == oracle.hybrid_scores(query)
 
 
@@ -336,11 +336,11 @@ def test_words_of_deleted_documents_are_forgotten_by_compaction(
     compacted = index.compacted()
     assert len(compacted.vocabulary) < 20
     anew = LexicalIndex.build(0, WORDS_ONLY, [(399, text)])
-    for one in (index, compacted):
+    for item in (index, compacted):
         for query in ("word399 first399", "common sentence", "word1", "nothing"):
-            weighed, expected = one.weigh(query, hybrid=True), anew.weigh(query, hybrid=True)
+            weighed, expected = item.weigh(query, hybrid=True), anew.weigh(query, hybrid=True)
             assert weighed.statistics == expected.statistics
-            found, wanted = one.matches(weighed).best(9), anew.matches(expected).best(9)
+            found, wanted = item.matches(weighed).best(9), anew.matches(expected).best(9)
             assert found.rows.tolist() == wanted.rows.tolist()
             assert found.scores.tolist() == wanted.scores.tolist()
 

@@ -57,8 +57,8 @@ def check(collection: Collection) -> None:
     for text in QUERIES:
         for hybrid in (False, True):
             of_file, expected = (
-                one.matches(one.weigh(text, hybrid=hybrid)).scores_of(rows).tolist()
-                for one in (published.lexical, built)
+                item.matches(item.weigh(text, hybrid=hybrid)).scores_of(rows).tolist()
+                for item in (published.lexical, built)
             )
             assert of_file == expected
         assert published.lexical.complete(text[:2], 5) == built.complete(text[:2], 5)

@@ -76,8 +76,8 @@ def local(tmp_path: Path) -> Iterator[Collection]:
 
 
 def test_filters_find_the_same_documents(on_milvus: CollectionBackend, local: Collection) -> None:
-    for one in FILTERS:
-        filter_ = parse_filter(one)
+    for item in FILTERS:
+        filter_ = parse_filter(item)
         pairs = [
             (
                 [hit.id for hit in some.search([Query(code="0000")], 10, filter=filter_).hits[0]],
@@ -86,8 +86,8 @@ def test_filters_find_the_same_documents(on_milvus: CollectionBackend, local: Co
             )
             for some in (on_milvus, local)
         ]
-        assert pairs[0] == pairs[1], one
-        assert 0 < pairs[0][2] < len(DOCUMENTS), one
+        assert pairs[0] == pairs[1], item
+        assert 0 < pairs[0][2] < len(DOCUMENTS), item
 
 
 @pytest.mark.parametrize("where", [{"ids": ["d0", "d4", "none"]}, *FILTERS], ids=str)

@@ -179,7 +179,7 @@ def test_a_text_beside_a_code_and_a_vector_comes_back(
     vector = np.linspace(-1, 1, 6, dtype=np.float32)
     both = Document("both", text, vector, "ff00")
     collection.upsert([both, Document("text", text, code="00ff")])
-    stored = {one.id: one for one in collection.documents_after(0, 10)}
+    stored = {document.id: document for document in collection.documents_after(0, 10)}
     assert (stored["both"].text, stored["both"].code) == (text, "ff00")
     kept = stored["both"].vector
     assert kept is not None

@@ -42,8 +42,8 @@ class Capricious:
 
 
 def neighbours(found: Sequence[Neighbour]) -> Neighbours:
-    rows = np.array([one.row for one in found], dtype=np.int64)
-    return Neighbours(rows, np.array([one.distance for one in found], dtype=np.int64))
+    rows = np.array([item.row for item in found], dtype=np.int64)
+    return Neighbours(rows, np.array([hit.distance for hit in found], dtype=np.int64))
 
 
 @settings(deadline=None, max_examples=150)
@@ -64,7 +64,7 @@ def test_it_finds_what_the_oracle_finds(
     search = ExactSearch(ask, int(rows[-1]) if n else 0, max_answer)
     found = search.nearest(queries, k, Band(0, 16 if radius is None else radius))
     expected = BruteForceIndex(codes, rows).search(queries, k, radius)
-    assert_same([neighbours(one) for one in found], expected)
+    assert_same([neighbours(item) for item in found], expected)
 
 
 @pytest.mark.parametrize("distance", [0, 3])
@@ -74,7 +74,7 @@ def test_a_crowd_at_one_distance_is_taken_by_rows(distance: int) -> None:
     ask = Capricious(codes, rows, 64, 0)
     query = np.packbits(np.arange(16) < distance)[None]
     (found,) = ExactSearch(ask, 15000, 64).nearest(query, 100, Band(0, 16))
-    assert [(one.distance, one.row) for one in found] == [
+    assert [(hit.distance, hit.row) for hit in found] == [
         (distance, 3 * at) for at in range(1, 101)
     ]
     assert ask.asked < 30

@@ -135,7 +135,7 @@ def test_what_milvus_might_read_otherwise(
     expected = [at for at, payload in enumerate(ASSORTED) if passes(payload, record)]
     assert collection.count(filter_) == len(expected)
     found = collection.scroll(1000, filter=filter_).documents
-    assert [payload_to_json(one.payload) for one in found] == [
+    assert [payload_to_json(document.payload) for document in found] == [
         payload_to_json(ASSORTED[at]) for at in expected
     ]
 

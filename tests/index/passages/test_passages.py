@@ -117,7 +117,7 @@ def test_the_best_passage_ranks_a_document(
         for hits, of_passages in zip(results.hits, passages.hits, strict=True):
             assert found(hits) == best_of_each(of_passages)[:k]
             stored = [collection.get(hit.id) for hit in hits]
-            assert [hit.row for hit in hits] == [one.row for one in stored if one is not None]
+            assert [hit.row for hit in hits] == [item.row for item in stored if item is not None]
     near = collection.search(queries, k, radius=3, filter=filter_)
     passages = oracle.search(queries, 10_000, radius=3, filter=filter_)
     assert [*map(found, near.hits)] == [best_of_each(hits)[:k] for hits in passages.hits]

@@ -68,7 +68,7 @@ def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
         collection.upsert(text_documents(10, seed=int(rng.integers(99)), prefix=f"new{len(left)}-"))
         gone = [id_ for id_, _ in left[-2:]]
         collection.delete(gone)
-        left = [one for one in left if one[0] not in gone]
+        left = [item for item in left if item[0] not in gone]
     assert not left
 
 

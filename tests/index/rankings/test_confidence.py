@@ -162,7 +162,9 @@ def test_groups_facets_and_copies_are_of_hits_above_the_threshold(
         **options,
     )
     assert found.groups is not None
-    assert {one.id: [hit.id for hit in one.hits] for one in found.groups[0]} == groups
+    assert {
+        document.id: [hit.id for hit in document.hits] for document in found.groups[0]
+    } == groups
     assert found.facets is not None
     counts = {bucket["value"]: bucket["count"] for bucket in found.facets[0][0].buckets}
     assert counts == {group: len(ids) for group, ids in groups.items()}

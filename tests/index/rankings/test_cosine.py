@@ -106,14 +106,14 @@ def fill(collection: Collection, count: int = 60) -> None:
 
 def kept(collection: Collection) -> dict[int, Floats]:
     stored = collection.all_documents()
-    return {one.row: one.vector for one in stored if one.vector is not None}
+    return {document.row: document.vector for document in stored if document.vector is not None}
 
 
 def in_order(
     vectors: dict[int, Floats], rows: Sequence[int], query: Floats
 ) -> list[tuple[float, int]]:
     scored = [(oracle(query, vectors[row]), row) for row in rows]
-    return sorted(scored, key=lambda one: (-one[0], one[1]))
+    return sorted(scored, key=lambda item: (-item[0], item[1]))
 
 
 def scores_and_rows(hits: Sequence[Hit]) -> list[tuple[float, int]]:
@@ -144,7 +144,7 @@ def test_the_candidates_of_a_ranking_are_ordered_by_cosine(
             collection.search([query], 4, ranking=ranking, offset=1, rescore=Rescore("vectors", 3))
             for query in queries
         ]
-        assert [one.hits[0] for one in alone] == result.hits
+        assert [item.hits[0] for item in alone] == result.hits
 
 
 def test_with_candidates_enough_pages_are_those_of_an_exact_search(

@@ -95,7 +95,7 @@ def with_all_rare_words(query: str, texts: list[str]) -> list[int]:
     counts = {word: sum(word in some for some in of_texts) for word in ANALYZER.terms(query)}
     most = max(1, len(texts) // 20)
     rare = {word for word, n in counts.items() if 0 < n <= most} - stop_terms(ANALYZER)
-    return [place for place, some in enumerate(of_texts) if rare and rare <= some]
+    return [position for position, some in enumerate(of_texts) if rare and rare <= some]
 
 
 def guarded(scores: np.ndarray, query: str, texts: list[str]) -> np.ndarray:
@@ -167,15 +167,15 @@ def test_it_ranks_as_scoring_every_document_does(
     queries = EncodedQueries(packed, weights, asked, np.ones(4, dtype=np.bool_), [None] * 4)
     with patch.object(rankings, "NEAREST_SHARE", nearest_share):
         ranked = ranking.rank(queries, k)
-    for place, found in enumerate(ranked):
-        x = fading(lexical, asked[place], texts) if fades else 1.0
+    for position, found in enumerate(ranked):
+        x = fading(lexical, asked[position], texts) if fades else 1.0
         expected = brute_force(
-            *(queries, place, codes, texts, weight / x),
+            *(queries, position, codes, texts, weight / x),
             n_feedback=n_feedback,
             feedback_weight=feedback_weight,
         )
         assert_in_order(found.scores, found.rows, expected, k)
-        (scores,) = ranking.score(queries[place : place + 1], [rows])
+        (scores,) = ranking.score(queries[position : position + 1], [rows])
         assert scores == pytest.approx(expected, abs=1e-9)
     few = np.flatnonzero(rng.random(n_documents) < 0.4)
     whole = ranking.rank(queries, n_documents)
@@ -246,13 +246,13 @@ def test_a_collection_ranks_all_of_its_documents(collection: Collection) -> None
     collection.delete(["d3", "d5"])
     collection.upsert(text_documents(4, seed=1))
     held = collection.all_documents()
-    codes = np.array([list(bytes.fromhex(one.code)) for one in held], dtype=np.uint8)
-    texts = [one.text or "" for one in held]
+    codes = np.array([list(bytes.fromhex(item.code)) for item in held], dtype=np.uint8)
+    texts = [document.text or "" for document in held]
     asked = [Query(text=text) for text in random_texts(5, seed=2)]
     queries = collection.encode_queries(asked)
     result = collection.search(queries, 200, ranking="hybrid")
-    for place, hits in enumerate(result.hits):
-        expected = brute_force(queries, place, codes, texts, DEFAULT_WEIGHT)
+    for position, hits in enumerate(result.hits):
+        expected = brute_force(queries, position, codes, texts, DEFAULT_WEIGHT)
         score_of = dict(zip((one.id for one in held), expected.tolist(), strict=True))
         assert [hit.score for hit in hits] == pytest.approx([score_of[hit.id] for hit in hits])
         assert sorted(score_of) == sorted(hit.id for hit in hits)
@@ -266,7 +266,7 @@ def test_a_filter_changes_no_score(collection: Collection) -> None:
     kept = {
         document.id for document in collection.all_documents() if third.matches(document.payload)
     }
-    assert all_hits(collection, text, third) == [one for one in whole if one[0] in kept]
+    assert all_hits(collection, text, third) == [item for item in whole if item[0] in kept]
 
 
 def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
@@ -282,7 +282,7 @@ def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
         collection.upsert(text_documents(10, seed=len(left), prefix=f"new{len(left)}-"))
         gone = [id_ for id_, _ in left[-2:]]
         collection.delete(gone)
-        left = [one for one in left if one[0] not in gone]
+        left = [item for item in left if item[0] not in gone]
     assert not left
 
 
@@ -299,7 +299,7 @@ def test_pages_hold_a_document_of_rare_words_until_it_is_deleted(collection: Col
     assert [hit.id for hit in [*first.hits[0], *second.hits[0]]] == whole[:15]
     collection.delete(["rare"])
     second = search(query, 45, cursor=first.next_cursors[0])
-    assert [hit.id for hit in second.hits[0]] == [one for one in whole[5:] if one != "rare"]
+    assert [hit.id for hit in second.hits[0]] == [item for item in whole[5:] if item != "rare"]
 
 
 @pytest.mark.parametrize("n_words", [1, 2, 6, 40])
@@ -354,8 +354,8 @@ def test_codes_too_long_for_products_rank_as_others_do(n_bits: int) -> None:
         np.ones(2, dtype=np.bool_),
         [None] * 2,
     )
-    for place, found in enumerate(ranking.rank(queries, 20)):
-        expected = brute_force(queries, place, codes[2:], texts[2:], 1.6, n_feedback=0)
+    for position, found in enumerate(ranking.rank(queries, 20)):
+        expected = brute_force(queries, position, codes[2:], texts[2:], 1.6, n_feedback=0)
         assert_in_order(found.scores, found.rows - 2, expected, 20)
 
 

@@ -63,9 +63,9 @@ def test_with_candidates_enough_rescoring_is_the_other_ranking(collection: Colle
 
 def test_reciprocal_ranks_are_added_up(collection: Collection) -> None:
     by_codes, by_words = ranked(collection, "asymmetric"), ranked(collection, "bm25")
-    score_of = {id_: 1 / (60 + place) for place, id_ in enumerate(by_codes, 1)}
-    for place, id_ in enumerate(by_words, 1):
-        score_of[id_] += 1 / (60 + place)
+    score_of = {id_: 1 / (60 + position) for position, id_ in enumerate(by_codes, 1)}
+    for position, id_ in enumerate(by_words, 1):
+        score_of[id_] += 1 / (60 + position)
     (hits,) = collection.search(ASKED, 60, ranking="hybrid", hybrid=Hybrid(rrf=60)).hits
     assert [hit.score for hit in hits] == pytest.approx(sorted(score_of.values(), reverse=True))
     assert all(hit.score == pytest.approx(score_of[hit.id]) for hit in hits)
@@ -151,7 +151,7 @@ def test_a_query_by_id_goes_by_codes_where_words_are_the_default(collection: Col
 
 def test_a_collection_has_a_weight_of_its_own(collection: Collection, tmp_path: Path) -> None:
     assert collection.hybrid_weight == DEFAULT_WEIGHT
-    default, expected = (ranked(collection, "hybrid", one) for one in (None, Hybrid(codes=9.0)))
+    default, expected = (ranked(collection, "hybrid", item) for item in (None, Hybrid(codes=9.0)))
     assert default != expected
     collection.set_hybrid_weight(9.0)
     assert ranked(collection, "hybrid") == expected

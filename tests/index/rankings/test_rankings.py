@@ -59,7 +59,7 @@ def exact_ranking(weights: Floats, codes: Codes, rows: Rows) -> list[tuple[int, 
         (row, sum(w * s for w, s in zip(whole, sign, strict=True)))
         for row, sign in zip(rows.tolist(), signs, strict=True)
     ]
-    return sorted(scored, key=lambda one: (-one[1], one[0]))
+    return sorted(scored, key=lambda item: (-item[1], item[0]))
 
 
 @settings(deadline=None, max_examples=40)
@@ -79,8 +79,8 @@ def test_the_asymmetric_ranking_is_its_twin(seed: int, n: int, k: int, scale: fl
     for weight, (place_rows, scores, _) in zip(weights, found, strict=True):
         pairs = list(zip(place_rows.tolist(), scores.tolist(), strict=True))
         assert pairs == exact_ranking(weight, codes, rows)[:k]
-    again = ranking.score(queries_of(weights), [one.rows for one in found])
-    assert [one.tolist() for one in again] == [one.scores.tolist() for one in found]
+    again = ranking.score(queries_of(weights), [neighbours.rows for neighbours in found])
+    assert [item.tolist() for item in again] == [item.scores.tolist() for item in found]
 
 
 def test_scores_are_the_log_probabilities_of_bits() -> None:
@@ -136,9 +136,9 @@ def test_weights_are_the_same_whole_numbers_without_the_kernel(seed: int, n_bits
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "native", None)
         expected = quantize_weights(weights.astype(np.float32))
-    for one, other in zip(found, expected, strict=True):
-        assert one.tolist() == other.tolist()
-        assert one.dtype == other.dtype
+    for item, other in zip(found, expected, strict=True):
+        assert item.tolist() == other.tolist()
+        assert item.dtype == other.dtype
 
 
 @pytest.fixture(scope="module")
@@ -162,9 +162,9 @@ def expected_hits(collection: CollectionBackend, text: str) -> list[tuple[str, i
     encoder = collection.encoder
     assert isinstance(encoder, Encoder)
     stored = collection.all_documents()
-    codes = np.array([np.frombuffer(bytes.fromhex(one.code), np.uint8) for one in stored])
-    rows = np.array([one.row for one in stored])
-    ids = {one.row: one.id for one in stored}
+    codes = np.array([np.frombuffer(bytes.fromhex(item.code), np.uint8) for item in stored])
+    rows = np.array([item.row for item in stored])
+    ids = {document.row: document.id for document in stored}
     ranked = exact_ranking(encoder.query_weights([text])[0], codes, rows)
     return [(ids[row], score) for row, score in ranked]
 

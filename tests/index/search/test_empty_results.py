@@ -72,8 +72,8 @@ SCALARS = st.one_of(st.booleans(), st.integers(-3, 3), st.sampled_from(["", "a",
 
 @given(st.lists(SCALARS), SCALARS)
 def test_the_sentence_is_about_the_kinds_of_the_values(held: list[Any], value: Any) -> None:
-    kinds = {type(one) for one in held}
-    found = explain({"field": "x", "eq": value}, [{"x": one} for one in held])
+    kinds = {type(item) for item in held}
+    found = explain({"field": "x", "eq": value}, [{"x": item} for item in held])
     assert bool(found) == (bool(held) and type(value) not in kinds)
 
 

@@ -155,8 +155,8 @@ def test_groups_are_those_of_the_whole_ranking(
         assert result.hits == [[]]
         assert result.groups is not None
         found = [
-            ((isinstance(one.id, bool), one.id), [(hit.id, hit.score) for hit in one.hits])
-            for one in result.groups[0]
+            ((isinstance(group.id, bool), group.id), [(hit.id, hit.score) for hit in group.hits])
+            for group in result.groups[0]
         ]
         assert found == [(key, hits[:size]) for key, hits in expected.items()]
 
@@ -173,7 +173,9 @@ def test_facets_of_a_search_count_what_it_finds(collection: Collection, ranking:
         result = collection.search([query], 1, facets=asked, facet_depth=depth, **options)
         assert result.facets is not None
         ((labels,),) = result.facets
-        present = [one for one in whole if (one.payload or {}).get("label") is not None]
+        present = [
+            document for document in whole if (document.payload or {}).get("label") is not None
+        ]
         assert (labels.documents, labels.missing) == (len(present), len(whole) - len(present))
         assert sum(bucket["count"] for bucket in labels.buckets) == len(present)
 
@@ -195,7 +197,7 @@ SORTS = st.lists(
     st.tuples(st.sampled_from(["label", "price", "sent", "doc"]), st.sampled_from(["asc", "desc"])),
     min_size=1,
     max_size=3,
-    unique_by=lambda one: one[0],
+    unique_by=lambda item: item[0],
 )
 
 
@@ -221,7 +223,7 @@ def test_an_order_in_the_form_of_others_is_refused_and_the_error_has_ours(
 def test_a_field_that_begins_with_a_sign_can_be_sorted_by(collection: Collection) -> None:
     collection.upsert([Document(str(n), code="0000", payload={"-n": -n}) for n in range(3)])
     listed = collection.scroll(10, sort=parse_sort(["-n"])).documents
-    assert [one.id for one in listed] == ["2", "1", "0"]
+    assert [document.id for document in listed] == ["2", "1", "0"]
 
 
 def test_a_listing_by_a_field_of_no_document_is_in_the_order_of_insertion(
@@ -229,7 +231,7 @@ def test_a_listing_by_a_field_of_no_document_is_in_the_order_of_insertion(
 ) -> None:
     documents = filled(collection, 30)
     listed = collection.scroll(100, sort=parse_sort(["none:desc"])).documents
-    assert [one.id for one in listed] == [one.id for one in documents]
+    assert [one.id for one in listed] == [document.id for document in documents]
 
 
 @given(SORTS, st.integers(1, 40), st.integers(0, 99))
@@ -274,8 +276,8 @@ def test_a_column_follows_writes_of_runs(tmp_path: Path, monkeypatch: pytest.Mon
                 collection.delete([str(rng.randrange(20))])
             reader.follow()
             stored = collection.all_documents()
-            for one in (collection, reader):
-                (labels,) = one.facets(parse_facets({"field": "label", "limit": 50})).facets
+            for item in (collection, reader):
+                (labels,) = item.facets(parse_facets({"field": "label", "limit": 50})).facets
                 held = [doc.payload.get("label") for doc in stored]
                 held = [value for value in held if value is not None]
                 assert labels.documents == len(held)
@@ -480,7 +482,7 @@ def test_indexes_of_fields_follow_any_update(
             collection.update_payloads([PayloadUpdate(ids=ids, **update)])
             stored = {document.id: document.payload for document in collection.all_documents()}
             for record in [{"field": path, "in": [1, "u"]} for path in PATHS]:
-                expected = {i for i, one in stored.items() if passes(one, record)}
+                expected = {i for i, item in stored.items() if passes(item, record)}
                 hits = collection.search([Query(code="0000")], 9, filter=parse_filter(record)).hits
                 assert {hit.id for hit in hits[0]} == expected
         collection.close()

@@ -49,7 +49,9 @@ def test_a_cursor_comes_back(position: Position, word: str) -> None:
 def test_an_altered_cursor_is_refused(data: st.DataObject) -> None:
     cursor = write_cursor(Position(-3, 17, 200, 10), "search")
     place = data.draw(st.integers(0, len(cursor) - 1))
-    letter = data.draw(st.sampled_from("Aa0-_=! é\ud800").filter(lambda one: one != cursor[place]))
+    letter = data.draw(
+        st.sampled_from("Aa0-_=! é\ud800").filter(lambda item: item != cursor[place])
+    )
     for altered in (
         cursor[:place] + letter + cursor[place + 1 :],
         cursor[:place],

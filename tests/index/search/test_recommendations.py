@@ -87,14 +87,14 @@ def test_examples_are_ids_codes_vectors_and_texts(collection: Collection, tmp_pa
     mixed = collection.recommend(
         [{"code": code}, vector], [{"code": CODES[9].tobytes().hex()}], limit=60
     ).ids
-    assert [one for one in mixed if one not in ("d3", "d7", "d9")][:50] == by_ids
+    assert [item for item in mixed if item not in ("d3", "d7", "d9")][:50] == by_ids
     with Collection.create(tmp_path / "texts", "t", n_bits=BITS) as empty:
         assert list(empty.recommend([{"code": code}])) == []
 
 
 def test_only_negative_examples_push_hits_away(collection: Collection) -> None:
     farthest = collection.recommend([], ["d3"], strategy="best_score", limit=N).ids
-    distances = [int((SIGNS[int(one[1:])] != SIGNS[3]).sum()) for one in farthest]
+    distances = [int((SIGNS[int(item[1:])] != SIGNS[3]).sum()) for item in farthest]
     assert distances == sorted(distances, reverse=True)
     assert len(farthest) == N - 1
 
@@ -149,7 +149,7 @@ def greedy(similarity: Any, relevance: Any, diversity: float, k: int) -> list[in
     while len(chosen) < k:
         gains = {
             at: (1 - diversity) * relevance[at]
-            - diversity * max([0.0, *(similarity[at][one] for one in chosen)])
+            - diversity * max([0.0, *(similarity[at][item] for item in chosen)])
             for at in range(len(relevance))
             if at not in chosen
         }

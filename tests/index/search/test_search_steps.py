@@ -57,7 +57,7 @@ def test_reranked_pages_hold_what_plain_pages_hold(folder: Path) -> None:
         for _ in range(5):
             plain = collection.search([query], 7, cursor=cursor, ranking="hamming")
             ranked = collection.search([query], 7, cursor=cursor, rerank=True)
-            assert {one.id for one in plain.hits[0]} == {one.id for one in ranked.hits[0]}
+            assert {hit.id for hit in plain.hits[0]} == {hit.id for hit in ranked.hits[0]}
             assert plain.next_cursors == ranked.next_cursors
             (cursor,) = ranked.next_cursors
 

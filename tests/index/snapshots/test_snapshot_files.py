@@ -174,7 +174,7 @@ def test_a_snapshot_holds_one_moment_while_writes_go_on(data: Path) -> None:
         finally:
             done.set()
             writer.join()
-        generations = [one.contents.generation for one in made]
+        generations = [item.contents.generation for item in made]
         assert generations == sorted(generations)
         for at, one in enumerate(made):
             restored = folder.restore_snapshot(folder.snapshots.file(one.id), f"pairs{at}")

@@ -27,14 +27,14 @@ def test_packed_values_say_what_the_payloads_say(
     filter_ = parse_filter(record)
     assume(is_indexable(filter_))
     read_back = [json.loads(payload_to_json(payload)) for payload in payloads]
-    offsets = [first + step * place for place in range(len(payloads))]
+    offsets = [first + step * position for position in range(len(payloads))]
     size = first + step * len(payloads) + 1
     blocks = {
-        field: unpack_field(pack_field(offsets, [read_field(one, field) for one in read_back]))
+        field: unpack_field(pack_field(offsets, [read_field(item, field) for item in read_back]))
         for field in fields_of(filter_)
     }
     expected = [
-        offset for offset, one in zip(offsets, read_back, strict=True) if filter_.matches(one)
+        offset for offset, item in zip(offsets, read_back, strict=True) if filter_.matches(item)
     ]
     assert matching_offsets(filter_, blocks, size).nonzero()[0].tolist() == expected
 

@@ -121,7 +121,7 @@ def test_indexes_change_no_answer(
                 assert collection.delete_where(filter_).deleted == len(gone)
                 payloads = {id_: payload for id_, payload in payloads.items() if id_ not in gone}
             else:
-                given_ = [Document(id=id_, code="00", payload=one) for id_, one in write.items()]
+                given_ = [Document(id=id_, code="00", payload=item) for id_, item in write.items()]
                 collection.upsert(given_)
                 payloads |= {one.id: _read_back(one.payload) for one in given_}
             for record in asked:

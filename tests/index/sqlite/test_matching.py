@@ -52,7 +52,7 @@ def filters() -> list[Filter]:
     given += [{"field": "tags", "in": ["t1", at]} for at in range(5)]
     given += [{"field": "half", "lte": 0.5 * at} for at in range(5)]
     given += [{"not": {"field": "n", "eq": 7}}, {"field": "none", "exists": True}]
-    return [parse_filter(one) for one in given]
+    return [parse_filter(item) for item in given]
 
 
 def expected(filter_: Filter) -> list[int]:
@@ -66,13 +66,13 @@ def test_filters_that_wait_at_the_same_time_are_answered_each_by_its_rows(store:
     def ask(place: int) -> None:
         found[place] = rows.find(asked[place], 1).rows.tolist()
 
-    threads = [threading.Thread(target=ask, args=(place,)) for place in range(len(asked))]
+    threads = [threading.Thread(target=ask, args=(position,)) for position in range(len(asked))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(SECONDS)
-    assert found == {place: expected(one) for place, one in enumerate(asked)}
-    assert all(rows.knows_filter(one) for one in asked)
+    assert found == {position: expected(item) for position, item in enumerate(asked)}
+    assert all(rows.knows_filter(item) for item in asked)
 
 
 def test_where_one_request_ends_another_goes_on_with_the_pass(store: Store) -> None:
@@ -117,7 +117,7 @@ def test_filters_of_one_statement_mean_what_each_means_alone(
         [at + 1 for at, payload in enumerate(payloads) if filter_.matches(payload)]
         for filter_ in asked
     ]
-    assert [one.tolist() for one in found] == expected
+    assert [item.tolist() for item in found] == expected
 
 
 @given(st.lists(PAYLOADS, min_size=1, max_size=6), st.lists(LEAVES | FILTERS, max_size=8))

@@ -243,7 +243,7 @@ def test_filters_find_what_the_payloads_say_after_any_changes(
             model = {id_: dict(payload) for id_, payload in stored.items()}
             reader.follow()
             for condition in asked:
-                right = {id_ for id_, one in model.items() if passes(one, condition)}
+                right = {id_ for id_, item in model.items() if passes(item, condition)}
                 assert set(ids(collection, condition)) == right
                 assert set(ids(reader, condition)) == right
                 assert collection.count(parse_filter(condition)) == len(right)

@@ -281,7 +281,7 @@ def test_ids_that_were_read_are_kept_until_the_store_writes(
         everything = {row: (f"d{row}", None, None, None) for row in range(1, 9)}
         with closing(Store(path, writable=False)) as reader:
             for rows in ([1, 2], [2, 3, 99], [4, 5, 6], [7, 1], [8]):
-                found = {row: one for row, one in everything.items() if row in rows}
+                found = {row: item for row, item in everything.items() if row in rows}
                 assert reader.read_ids(rows) == found
             assert len(reader._ids) <= 4 + 2
             insert(writer, "d8")

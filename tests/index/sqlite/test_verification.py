@@ -113,7 +113,7 @@ def test_what_was_meddled_with_is_found(path: Path, statement: str, problem: str
     with closing(opened(path)) as collection:
         damage(path, statement)
         problems = collection.verify().problems
-    assert any(one.startswith(problem) for one in problems), problems
+    assert any(item.startswith(problem) for item in problems), problems
 
 
 def test_an_index_that_differs_is_found(path: Path) -> None:

@@ -18,8 +18,8 @@ VENDORED = re.compile(r"^\| `([^`]+)` \|.*\| `([0-9a-f]{64})` \|$", re.MULTILINE
 
 def test_all_files_together_are_small() -> None:
     sent = {
-        name: len(gzipped(one) if one.is_compressible else one.body)
-        for name, one in {**assets(), "": page()}.items()
+        name: len(gzipped(item) if item.is_compressible else item.body)
+        for name, item in {**assets(), "": page()}.items()
     }
     assert sum(sent.values()) <= MOST_BYTES, sent
 

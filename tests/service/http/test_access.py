@@ -202,7 +202,7 @@ def test_maps_and_duplicates_of_a_key_to_read_make_room_for_each_other(tmp_path:
         held = [
             path for path in (tmp_path / "jobs").rglob("*") if path.parent.parent.name == "jobs"
         ]
-        assert sum(one.stat().st_size for one in held) <= 1800
+        assert sum(item.stat().st_size for item in held) <= 1800
 
 
 def test_a_key_to_read_evaluates_as_a_job_within_its_quota_and_verifies_at_once_only(

@@ -78,10 +78,10 @@ CONDITIONS = st.one_of(
     st.just({"field": "tenant", "eq": "beta"}),
     st.just({"not": {"field": "tenant", "eq": "alpha"}}),
     st.just({"or": [{"field": "tenant", "eq": "beta"}, {"field": "year", "gte": 0}]}),
-    st.builds(lambda one: {"has_id": [one]}, IDS),
+    st.builds(lambda item: {"has_id": [item]}, IDS),
 )
 QUERIES = st.one_of(
-    st.builds(lambda word: {"text": word}, WORDS), st.builds(lambda one: {"id": one}, IDS)
+    st.builds(lambda word: {"text": word}, WORDS), st.builds(lambda item: {"id": item}, IDS)
 )
 SEARCHES = st.fixed_dictionaries(
     {"limit": st.integers(1, 20)},
@@ -106,8 +106,8 @@ DOCUMENTS = st.builds(
 UPDATES = st.builds(
     lambda target, value: {**target, **value},
     st.one_of(
-        st.builds(lambda one: {"ids": [one]}, IDS),
-        st.builds(lambda one: {"filter": one or {"field": "year", "gte": 0}}, CONDITIONS),
+        st.builds(lambda item: {"ids": [item]}, IDS),
+        st.builds(lambda item: {"filter": item or {"field": "year", "gte": 0}}, CONDITIONS),
     ),
     st.sampled_from(
         [
@@ -130,19 +130,21 @@ def without_none(**fields: Any) -> dict[str, Any]:
 
 REQUESTS: dict[str, st.SearchStrategy[Request]] = {
     "get_collection": st.just(("GET", NOTES, None)),
-    "get_document": st.builds(lambda one: ("GET", f"{NOTES}/documents/{one}", None), IDS),
-    "delete_document": st.builds(lambda one: ("DELETE", f"{NOTES}/documents/{one}", None), IDS),
+    "get_document": st.builds(lambda item: ("GET", f"{NOTES}/documents/{item}", None), IDS),
+    "delete_document": st.builds(lambda item: ("DELETE", f"{NOTES}/documents/{item}", None), IDS),
     "get_documents": post("/documents:get", st.builds(lambda ids: {"ids": ids}, st.lists(IDS))),
     "scroll_documents": post(
-        "/documents:scroll", st.builds(lambda one: without_none(filter=one), CONDITIONS)
+        "/documents:scroll", st.builds(lambda item: without_none(filter=item), CONDITIONS)
     ),
     "count_documents": post(
-        "/documents:count", st.builds(lambda one: without_none(filter=one), CONDITIONS)
+        "/documents:count", st.builds(lambda item: without_none(filter=item), CONDITIONS)
     ),
     "count_facets": post(
         "/facets",
         st.builds(
-            lambda one: without_none(filter=one, facets=[{"field": "label"}, {"field": "tenant"}]),
+            lambda item: without_none(
+                filter=item, facets=[{"field": "label"}, {"field": "tenant"}]
+            ),
             CONDITIONS,
         ),
     ),
@@ -150,7 +152,7 @@ REQUESTS: dict[str, st.SearchStrategy[Request]] = {
         "/documents:delete",
         st.one_of(
             st.builds(lambda ids: {"ids": ids}, st.lists(IDS, min_size=1)),
-            st.builds(lambda one: {"filter": one or {"field": "year", "gte": 4}}, CONDITIONS),
+            st.builds(lambda item: {"filter": item or {"field": "year", "gte": 4}}, CONDITIONS),
         ),
     ),
     "update_payload": post(

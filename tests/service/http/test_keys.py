@@ -80,7 +80,7 @@ def test_names_are_unique_and_plain(tmp_path: Path) -> None:
     with pytest.raises(KeysError, match="there is no key named 'me'; there are: ci"):
         revoke_key(path, "me")
     assert path.read_text() == before
-    left = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+    left = {item.name: stat.S_IMODE(item.stat().st_mode) for item in path.parent.iterdir()}
     assert left == {"keys.json": 0o600, "keys.json.lock": 0o600}
 
 

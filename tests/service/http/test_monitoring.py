@@ -40,8 +40,8 @@ def test_no_duration_is_lost_or_counted_twice_while_others_arrive() -> None:
     with ThreadPoolExecutor(4) as threads:
         running = [threads.submit(observe_many) for _ in range(2)]
         running += [threads.submit(histogram.count) for _ in range(200)]
-        for one in running:
-            one.result()
+        for item in running:
+            item.result()
     counts, total = histogram.read()
     assert counts[-1] == ("+Inf", 10_000)
     assert total == 10_000.0

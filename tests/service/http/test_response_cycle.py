@@ -75,8 +75,8 @@ def send_all(cycle: ResponseCycle, *messages: dict[str, Any]) -> None:
 def parts_of(chunks: list[bytes]) -> list[dict[str, Any]]:
     last = len(chunks) - 1
     return [
-        {"type": "http.response.body", "body": chunk, "more_body": place < last}
-        for place, chunk in enumerate(chunks)
+        {"type": "http.response.body", "body": chunk, "more_body": position < last}
+        for position, chunk in enumerate(chunks)
     ]
 
 

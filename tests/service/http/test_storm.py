@@ -232,8 +232,8 @@ def storm(url: str, statuses: Counter[Any]) -> None:
     works: list[tuple[Callable[[int], None], int]] = [(break_things, i) for i in range(RAW_CLIENTS)]
     works += [(ask_things, 100 + i) for i in range(CLIENTS)]
     with ThreadPoolExecutor(len(works)) as pool:
-        for one in [pool.submit(work, seed) for work, seed in works]:
-            one.result()
+        for item in [pool.submit(work, seed) for work, seed in works]:
+            item.result()
 
 
 @pytest.mark.fuzz

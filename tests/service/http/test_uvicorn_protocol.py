@@ -135,7 +135,7 @@ def check_refusal(answer: bytes, status: int, code: str) -> None:
 
 def test_only_versions_of_uvicorn_that_were_tested_are_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {one.name: one for one in map(Requirement, project["dependencies"])}["uvicorn"]
+    needed = {item.name: item for item in map(Requirement, project["dependencies"])}["uvicorn"]
     installed = Version(uvicorn.__version__)
     assert installed in needed.specifier
     assert Version(f"{installed.major}.{installed.minor + 1}") not in needed.specifier

@@ -184,7 +184,7 @@ def test_jobs_are_done_while_other_collections_are_dropped(
         try:
             headers = {"prefer": "respond-async"}
             accepted = [bulk(client, path, lines, headers) for _ in range(15)]
-            jobs = [wait_for_job(client, one) for one in accepted]
+            jobs = [wait_for_job(client, item) for item in accepted]
         finally:
             done.set()
         assert dropping.result() > 3

@@ -144,7 +144,7 @@ def test_a_collection_is_reindexed_under_load_without_a_failed_search(client: ht
     fill(client, "books-1", count=3000)
     move(client, "books", "books-1")
     load = Load(client.base_url)
-    threads = [threading.Thread(target=one) for one in (load.search, load.search, load.write)]
+    threads = [threading.Thread(target=item) for item in (load.search, load.search, load.write)]
     for thread in threads:
         thread.start()
     body = {"encoder": "large", "into": "books-2", "alias": "books"}

@@ -265,8 +265,8 @@ def test_records_with_a_log_of_earlier_versions_are_read(tmp_path: Path) -> None
     with closing(sqlite3.connect(path, isolation_level=None)) as earlier:
         earlier.execute("PRAGMA journal_mode = WAL")
         earlier.execute("UPDATE jobs SET collection = 'in the log'")
-        for one in tmp_path.glob("jobs.sqlite*"):  # as a killed process leaves them
-            (copy / one.name).write_bytes(one.read_bytes())
+        for item in tmp_path.glob("jobs.sqlite*"):  # as a killed process leaves them
+            (copy / item.name).write_bytes(item.read_bytes())
     assert (copy / "jobs.sqlite-wal").stat().st_size > 0
     with closing(JobStore(copy / "jobs.sqlite")) as store:
         assert store.get("a" * 16).collection == "in the log"
@@ -514,9 +514,9 @@ def test_jobs_that_read_hold_up_neither_others_nor_those_of_another_owner(tmp_pa
         assert jobs.get(second.id).state == "queued"
         jobs.cancel(first.id)
         wait(jobs, second.id, runs)
-        for one in (second, other):
-            jobs.cancel(one.id)
-            wait(jobs, one.id, finished)
+        for document in (second, other):
+            jobs.cancel(document.id)
+            wait(jobs, document.id, finished)
 
 
 def test_a_job_that_failed_can_be_repeated_with_its_key(tmp_path: Path) -> None:

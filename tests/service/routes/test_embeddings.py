@@ -18,7 +18,7 @@ def embed(client: httpx.Client, **body: Any) -> dict[str, Any]:
     response = client.post("/v1/embeddings", json={"model": "words", **body})
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
-    assert [one["index"] for one in found["data"]] == list(range(len(found["data"])))
+    assert [item["index"] for item in found["data"]] == list(range(len(found["data"])))
     return found
 
 
@@ -26,7 +26,7 @@ def test_the_signs_of_an_embedding_are_the_code(client: httpx.Client) -> None:
     texts = random_texts(20, seed=4)
     encoder = text_encoder()
     found = embed(client, input=texts)
-    floats = np.array([one["embedding"] for one in found["data"]], dtype=np.float32)
+    floats = np.array([item["embedding"] for item in found["data"]], dtype=np.float32)
     np.testing.assert_array_equal(floats, encoder.logits(texts) - encoder.thresholds)
     np.testing.assert_array_equal(np.packbits(floats > 0, axis=1), encoder.encode(texts))
     assert found["usage"]["total_tokens"] == sum(len(text.split()) for text in texts)
@@ -34,14 +34,14 @@ def test_the_signs_of_an_embedding_are_the_code(client: httpx.Client) -> None:
 
 def test_every_format_holds_the_same(client: httpx.Client) -> None:
     texts = random_texts(5, seed=5)
-    floats = [one["embedding"] for one in embed(client, input=texts)["data"]]
+    floats = [item["embedding"] for item in embed(client, input=texts)["data"]]
     packed = [
-        one["embedding"] for one in embed(client, input=texts, encoding_format="ubinary")["data"]
+        item["embedding"] for item in embed(client, input=texts, encoding_format="ubinary")["data"]
     ]
     coded = [
-        one["embedding"] for one in embed(client, input=texts, encoding_format="base64")["data"]
+        item["embedding"] for item in embed(client, input=texts, encoding_format="base64")["data"]
     ]
-    read = [np.frombuffer(base64.b64decode(one), dtype="<f4") for one in coded]
+    read = [np.frombuffer(base64.b64decode(item), dtype="<f4") for item in coded]
     np.testing.assert_array_equal(np.array(floats, dtype=np.float32), np.array(read))
     np.testing.assert_array_equal(np.array(packed, dtype=np.uint8), text_encoder().encode(texts))
 
@@ -52,7 +52,7 @@ def test_queries_are_embedded_by_the_head_for_queries(tmp_path: Path, form: str)
     write_artifact(tmp_path / "encoders" / "words", encoder, texts)
     with running_service(tmp_path) as client:
         found = {
-            kind: [one["embedding"] for one in embed(client, input=texts, **given)["data"]]
+            kind: [item["embedding"] for item in embed(client, input=texts, **given)["data"]]
             for kind, given in {
                 "query": {"input_type": "query", "encoding_format": form},
                 "document": {"input_type": "document", "encoding_format": form},

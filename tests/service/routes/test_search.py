@@ -181,7 +181,11 @@ def test_evaluate_as_the_library_does(
     response = client.post(f"{path}/evaluate", json=body).json()
     result = EvaluateResponse.model_validate(response)
     expected = evaluate_codes(
-        queries, [(one,) for one in wanted], codes, [(one,) for one in labels], ["P@10", "mAP@50"]
+        queries,
+        [(item,) for item in wanted],
+        codes,
+        [(item,) for item in labels],
+        ["P@10", "mAP@50"],
     )
     assert result.metrics == pytest.approx(expected.metrics)
     assert result.expected == pytest.approx(expected.expected)
@@ -459,10 +463,10 @@ def test_the_first_search_by_words_builds_their_index_beside_all_others(
         hamming = {"text": texts[0], "ranking": "hamming"}
         for _ in range(5):
             ok(client.post(f"{path}/search", json=hamming))
-        assert not any(one.done() for one in waiting)
+        assert not any(item.done() for item in waiting)
         go_on.set()
-        found = [ok(one.result()) for one in waiting]
-    assert [one["ranking"] for one in found] == [
+        found = [ok(item.result()) for item in waiting]
+    assert [item["ranking"] for item in found] == [
         *("hybrid", "bm25", "bm25", "hybrid", "bm25", "hybrid")
     ]
     (thread,) = threads
@@ -498,7 +502,7 @@ def test_long_payloads_are_sent_as_they_are_stored(
     got = [ok(client.get(f"{path}/documents/d{n}")) for n in range(3)]
     scrolled = ok(client.post(f"{path}/documents:scroll", json={}))["documents"]
     listed = ok(client.post(f"{path}/documents:get", json={"ids": ["d0", "d1", "d2"]}))
-    assert [one["payload"] for one in got] == payloads
+    assert [document["payload"] for document in got] == payloads
     assert got == scrolled == listed["documents"]
     assert not parsed
 

@@ -99,7 +99,7 @@ def unacknowledged(thread: Persistent) -> list[soak.WriteRecord]:
     maybe, found = list(thread.maybe), []
     for generation in range(1, max(known)):
         if generation not in known:
-            before = [one for one in maybe if one.generation <= generation]
+            before = [item for item in maybe if item.generation <= generation]
             maybe.remove(before[-1])
             found.append(before[-1]._replace(generation=generation))
     return found
@@ -299,13 +299,13 @@ def test_an_id_with_dots_is_passed_on_as_it_is_or_refused(service: str) -> None:
         ids = ["a/../b", "b", "a/./b", "a/b", "..", ".a"]
         documents = [{"id": id_, "code": CODE} for id_ in ids]
         client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
-        for one in ("a/../b", "a/./b", "..", ".a"):
-            if one != ".a":
-                status, body = answered(send(service, f"DELETE {path}/documents/{one} HTTP/1.1"))
+        for item in ("a/../b", "a/./b", "..", ".a"):
+            if item != ".a":
+                status, body = answered(send(service, f"DELETE {path}/documents/{item} HTTP/1.1"))
                 assert (status, json.loads(body)["code"]) == (400, "invalid_path")
-            encoded = one.replace(".", "%2E")
+            encoded = item.replace(".", "%2E")
             assert answered(send(service, f"DELETE {path}/documents/{encoded} HTTP/1.1"))[0] == 204
-            ids.remove(one)
+            ids.remove(item)
             found = client.post(f"{path}/documents:scroll", json={}).json()["documents"]
             assert sorted(document["id"] for document in found) == sorted(ids)
 
@@ -455,7 +455,7 @@ def test_who_the_writer_does_not_answer_is_told_so_in_time(tmp_path: Path) -> No
             found = [(status, json.loads(body)) for status, body in map(answered, asked)]
         finally:
             os.kill(writer, signal.SIGCONT)
-        assert [(status, one["code"]) for status, one in found] == [
+        assert [(status, item["code"]) for status, item in found] == [
             (503, "timed_out"),
             (503, "timed_out"),
             (408, "body_too_slow"),

@@ -52,8 +52,8 @@ def write_label(service: Service, acknowledged: Path, number: int) -> None:
     note(acknowledged, {"labelled": some[0].id, "who": some[0].who})
     with service.gate.writing():
         _annotations(service.folder).import_records(some[1:], [])
-    for one in some[1:]:
-        note(acknowledged, {"labelled": one.id, "who": one.who})
+    for document in some[1:]:
+        note(acknowledged, {"labelled": document.id, "who": document.who})
 
 
 def _annotations(folder: DataFolder) -> Annotations:
@@ -126,11 +126,11 @@ def _check_result(service: Service, kind: str, job: dict[str, Any]) -> None:
         assert (result["received"], result["failed"]) == (LINES, 0), result
         assert result["written"] + result["unchanged"] == LINES, result
         held = folder.collection("codes").documents_after(0, 10**6)
-        assert {one.id for one in held} == {f"b{at}" for at in range(LINES)}
-        assert {one.code for one in held if one.id != "b0"} == {KEPT_CODE}
+        assert {document.id for document in held} == {f"b{at}" for at in range(LINES)}
+        assert {document.code for document in held if document.id != "b0"} == {KEPT_CODE}
         assert folder.collection("codes").read_bookmark(job["id"]) is None
     elif kind in {"snapshot", "upload"}:
-        assert [one.id for one in folder.snapshots.all()] == [result["id"]]
+        assert [snapshot.id for snapshot in folder.snapshots.all()] == [result["id"]]
     elif kind == "restore":
         assert {*folder.collections()} == {"books-1", "codes", "restored"}
         assert len(folder.collection("restored")) == DOCUMENTS - 1

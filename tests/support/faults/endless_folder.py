@@ -83,7 +83,7 @@ class ChangingFolder:
     def _drop(self, name: str, _: int) -> None:
         del self._state["collections"][name]
         aliases = self._state["aliases"]
-        self._state["aliases"] = {one: of for one, of in aliases.items() if of != name}
+        self._state["aliases"] = {item: of for item, of in aliases.items() if of != name}
         self._do(lambda: self._folder.drop_collection(name))
 
     def _alias(self, name: str, _: int) -> None:

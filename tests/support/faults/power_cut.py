@@ -126,22 +126,22 @@ class Disk:
     def _read(self, path: Path) -> _Folder:
         folder = _Folder()
         self._of_inode[path.stat().st_ino] = folder
-        for one in path.iterdir():
-            if one.is_dir():
-                folder.names[one.name] = self._read(one)
+        for item in path.iterdir():
+            if item.is_dir():
+                folder.names[item.name] = self._read(item)
             else:
-                file = _File(bytearray(one.read_bytes()))
-                folder.names[one.name] = self._of_inode[one.stat().st_ino] = file
+                file = _File(bytearray(item.read_bytes()))
+                folder.names[item.name] = self._of_inode[item.stat().st_ino] = file
         folder.sync()
         return folder
 
     def _write(self, folder: _Folder, target: Path, chance: random.Random) -> None:
         target.mkdir()
-        for name, one in folder.after_a_cut(chance).items():
-            if isinstance(one, _Folder):
-                self._write(one, target / name, chance)
+        for name, item in folder.after_a_cut(chance).items():
+            if isinstance(item, _Folder):
+                self._write(item, target / name, chance)
             else:
-                (target / name).write_bytes(one.after_a_cut(chance))
+                (target / name).write_bytes(item.after_a_cut(chance))
 
     def _folder_of(self, raw: bytes) -> tuple[_Folder, str]:
         path = Path(os.fsdecode(raw)).relative_to(self._root)

@@ -136,7 +136,7 @@ def make(path: Path, files: Path, kind: str) -> None:
         books.delete(["d0"])
         if kind == "delete_duplicates":
             books.upsert([book(id_, texts[0]) for ids in TWINS for id_ in ids])
-            rows = (one.row for one in books.get_many(["twin5"]) if one is not None)
+            rows = (item.row for item in books.get_many(["twin5"]) if item is not None)
             (files / "last_row").write_text(str(max(rows)))
         folder.change_aliases([AddAlias("books", "books-1")])
         folder.create_collection("codes", n_bits=N_BITS)

@@ -174,8 +174,8 @@ def soak(
     end = threading.Event()
     places = [*[(address, False)] * clients, *[(reader, True) for reader in readers] * 2]
     threads = [
-        SoakClient(place, seed * 1000 + at, end, reads=reads)
-        for at, (place, reads) in enumerate(places)
+        SoakClient(position, seed * 1000 + at, end, reads=reads)
+        for at, (position, reads) in enumerate(places)
     ]
     for thread in threads:
         thread.start()

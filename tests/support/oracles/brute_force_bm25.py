@@ -35,7 +35,7 @@ class BruteForceBm25:
         """
         totals = self.scores(text, opening=opening, burstiness=0.5)
         lines = [[line for line in text.split("\n") if line.strip()] for text in self._texts]
-        titled = [(place, some[0]) for place, some in enumerate(lines) if len(some) > 1]
+        titled = [(position, some[0]) for position, some in enumerate(lines) if len(some) > 1]
         titles = BruteForceBm25(titled, self._analyzer)
         for place, score in zip(titles.rows, titles.scores(text, weight=0.2), strict=True):
             totals[place] += score
@@ -46,8 +46,8 @@ class BruteForceBm25:
     def _summary_scores(self, text: str, longest: int) -> dict[int, int]:
         """Return what summaries add to scores, by place, in units."""
         summaries = {
-            place: terms
-            for place, text in enumerate(self._texts)
+            position: terms
+            for position, text in enumerate(self._texts)
             if (terms := set(self._analyzer.terms(_summary(text))[:longest]))
         }
         if all(
@@ -98,11 +98,11 @@ class BruteForceBm25:
             idf = weight * inverse_frequency(n_documents, frequency)
             occurrences = sum(terms.count(term) for terms in self._terms)
             idf *= 1 + burstiness * residual_inverse_frequency(n_documents, frequency, occurrences)
-            for place, counts in enumerate(counts_twice):
+            for position, counts in enumerate(counts_twice):
                 if term in counts:
-                    tf, length = np.array([counts[term]]), np.array([lengths[place]])
+                    tf, length = np.array([counts[term]]), np.array([lengths[position]])
                     part = part_of_term(idf, saturation(tf, length, average))
-                    totals[place] += repeats * int(part[0])
+                    totals[position] += repeats * int(part[0])
         return totals
 
     def rank(self, text: str, k: int, allowed: Rows | None = None) -> list[tuple[int, int]]:

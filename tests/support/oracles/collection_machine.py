@@ -119,7 +119,9 @@ class CollectionMachine(RuleBasedStateMachine):
         result = self.collection.search(queries, 2, filter=filter_, offset=offset)
         found = [[hit.id for hit in hits] for hits in result.hits]
         expected = [self.model.ranked(code, None, filter_) for code in codes]
-        assert found == [[one.id for one in ranked[offset : offset + 2]] for ranked in expected]
+        assert found == [
+            [document.id for document in ranked[offset : offset + 2]] for ranked in expected
+        ]
 
     @rule(code=CODES, radius=RADII, filter_=st.none() | FILTERS)
     def begin_paging(self, code: str, radius: int | None, filter_: Filter | None) -> None:
@@ -134,11 +136,15 @@ class CollectionMachine(RuleBasedStateMachine):
     def next_page(self, k: int) -> None:
         assert self.paging is not None
         code, radius, filter_, left, cursor = self.paging
-        left = [one for one in left if self.model.held.get(one.id, (0,))[0] == one.row]
+        left = [
+            document
+            for document in left
+            if self.model.held.get(document.id, (0,))[0] == document.row
+        ]
         result = self.collection.search(
             [Query(code=code)], k, radius, filter=filter_, cursor=cursor
         )
-        assert found_in(result.hits[0]) == [(one.distance, one.id) for one in left[:k]]
+        assert found_in(result.hits[0]) == [(hit.distance, hit.id) for hit in left[:k]]
         (following,) = result.next_cursors
         assert (following is None) == (len(left) <= k)
         more = following is not None

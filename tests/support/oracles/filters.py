@@ -74,8 +74,8 @@ CONDITIONS = st.one_of(
     st.fixed_dictionaries({"eq": SCALARS}),
     st.fixed_dictionaries({"in": st.lists(SCALARS, min_size=1, max_size=3)}),
     BOUNDS,
-    *(st.fixed_dictionaries({one: st.booleans()}) for one in ("exists", "is_null", "is_missing")),
-    *(st.fixed_dictionaries({one: STRINGS}) for one in ("prefix", "contains")),
+    *(st.fixed_dictionaries({item: st.booleans()}) for item in ("exists", "is_null", "is_missing")),
+    *(st.fixed_dictionaries({item: STRINGS}) for item in ("prefix", "contains")),
     st.fixed_dictionaries({"gte": TIMES}, optional={"lt": TIMES}),
 )
 LEAVES = st.builds(
@@ -113,7 +113,7 @@ def _holds(payload: Mapping[str, Any], record: dict[str, Any]) -> bool:
     }
     if asked := presence.keys() & record.keys():
         return all(presence[name] == record[name] for name in asked)
-    elements = [one for value in held for one in (value if isinstance(value, list) else [value])]
+    elements = [item for value in held for item in (value if isinstance(value, list) else [value])]
     if "eq" in record or "in" in record:
         wanted = record.get("in", [record.get("eq")])
         return any(_rank(element) == _rank(other) for element in elements for other in wanted)
@@ -156,9 +156,9 @@ def _paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     for key, inner in value.items():
         inside = f"{path}.{key}"
         yield inside, inner
-        for one in inner if isinstance(inner, list) else [inner]:
-            if isinstance(one, dict):
-                yield from _paths(inside, one)
+        for item in inner if isinstance(inner, list) else [inner]:
+            if isinstance(item, dict):
+                yield from _paths(inside, item)
 
 
 def _in_order(one: Any, name: str, bound: Any) -> bool:

@@ -92,7 +92,7 @@ def all_orders(groups: Sequence[tuple[int, int]]) -> Iterator[list[bool]]:
 
     Orders of single documents are enumerated, so each list of grades has its right frequency.
     """
-    documents = [[place < relevant for place in range(n)] for n, relevant in groups]
+    documents = [[position < relevant for position in range(n)] for n, relevant in groups]
     for orders in itertools.product(*(itertools.permutations(group) for group in documents)):
         yield list(itertools.chain.from_iterable(orders))
 

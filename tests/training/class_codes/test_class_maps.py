@@ -49,7 +49,7 @@ def scores_of_one_size(part: str, rows: Any, belongs: Any) -> Any:
     elif part == "complement":
         scores = rows @ ComplementNB(alpha=0.3).fit(rows, belongs).feature_log_prob_.T
     else:
-        sums = np.array([rows.toarray()[belongs == one].sum(axis=0) for one in range(3)])
+        sums = np.array([rows.toarray()[belongs == item].sum(axis=0) for item in range(3)])
         shares = sums / sums.sum(axis=1, keepdims=True)
         scores = rows @ np.log(0.3 * shares + 0.7 / rows.shape[1]).T
     if part in ("complement", "multinomial"):
@@ -113,7 +113,7 @@ def test_word_vectors_are_a_part_of_the_sum(name: str, others: list[str]) -> Non
     maps = ClassMaps(wide, targets, 0, WordTable(vectors, rows.shape[1]))
     by_vectors = Ridge(alpha=0.3).fit(wide @ vectors, targets).predict(wide @ vectors)
     total = by_vectors / by_vectors.std(axis=1).mean()
-    total = total + sum(scores_of_one_size(one, rows, belongs) for one in others)
+    total = total + sum(scores_of_one_size(other, rows, belongs) for other in others)
     found = maps.of(name).scores(wide)
     np.testing.assert_allclose(found, 2 * total / total.std(axis=1).mean(), atol=5e-3)
 

@@ -37,7 +37,7 @@ def reference(matrices: list[Array], gradient: Array, rows: list[int], factors: 
 def with_torch(
     weight: Array, mean: Array, square: Array, gradient: Array, rows: Any, *factors: float
 ) -> None:
-    matrices = tuple(torch.from_numpy(one) for one in (weight, mean, square))
+    matrices = tuple(torch.from_numpy(item) for item in (weight, mean, square))
     of_rows = (torch.from_numpy(gradient), torch.from_numpy(rows))
     update_copies(matrices, *of_rows, Factors(*factors))
 

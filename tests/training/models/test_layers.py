@@ -127,5 +127,5 @@ def test_a_halved_layer_is_a_linear_layer() -> None:
         outputs = layer(x)
         outputs.square().sum().backward()
         found.append((outputs.detach(), x.grad, layer.weight.grad, layer.bias.grad))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
+    for item, other in zip(*found, strict=True):
+        torch.testing.assert_close(item, other)

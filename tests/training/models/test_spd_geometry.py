@@ -75,7 +75,7 @@ def test_the_gradient_at_the_identity_is_that_of_the_trace() -> None:
 
 def test_logarithms_are_those_of_scipy() -> None:
     x = tensors(4, 6)
-    expected = np.stack([logm(one) for one in x.numpy()])
+    expected = np.stack([logm(item) for item in x.numpy()])
     torch.testing.assert_close(matrix_logarithm(x), torch.from_numpy(expected))
 
 

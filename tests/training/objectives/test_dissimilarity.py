@@ -62,11 +62,11 @@ def test_tiny_and_huge_vectors_have_a_direction(size: float) -> None:
 def test_vectors_without_a_place_or_a_direction_are_named() -> None:
     x, infinite = vectors(3, 2, 0), vectors(3, 2, 0)
     infinite[1, 1] = math.inf
-    for one, other in ((infinite, x), (x, infinite)):
+    for item, other in ((infinite, x), (x, infinite)):
         with pytest.raises(ValueError, match=r"vector 1 .* NaN or infinity"):
-            euclidean_dissimilarity(one, other)
+            euclidean_dissimilarity(item, other)
         with pytest.raises(ValueError, match=r"vector 1 .* NaN or infinity"):
-            cosine_dissimilarity(one, other)
+            cosine_dissimilarity(item, other)
     zero = x.clone()
     zero[2] = 0
     with pytest.raises(ValueError, match=r"vector 2 .* is zero"):

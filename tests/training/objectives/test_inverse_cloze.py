@@ -33,7 +33,7 @@ def reference(queries: np.ndarray, documents: np.ndarray, similarity: np.ndarray
             ([score[j][i] for j in range(n)], similarity[:, i]),
         ):
             found = [math.exp(score) for score in scores]
-            alike = [math.exp(one / TEMPERATURE) for one in similar]
+            alike = [math.exp(item / TEMPERATURE) for item in similar]
             for j in range(n):
                 target = (1 - SHARED) * (i == j) + SHARED * alike[j] / sum(alike)
                 total -= target * math.log(found[j] / sum(found)) / n

@@ -279,7 +279,7 @@ def test_which_pairs_cost_nothing_by_equation_6(distance: int, alike: float, cos
 
 def test_likeness_between_certain_and_uncertain_weighs_both_costs() -> None:
     b, classes = random_batch(5)
-    certain, opposite = (pairwise_loss(b, one, 2.0) for one in (alike(classes), ~alike(classes)))
+    certain, opposite = (pairwise_loss(b, item, 2.0) for item in (alike(classes), ~alike(classes)))
     halfway = pairwise_loss(b, torch.full((7, 7), 0.5, dtype=torch.float64), 2.0)
     assert halfway.item() == pytest.approx((certain.item() + opposite.item()) / 2, rel=1e-12)
 

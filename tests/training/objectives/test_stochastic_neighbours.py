@@ -37,7 +37,7 @@ def reference(
     left_out: np.ndarray,
 ) -> float:
     bits = documents.shape[1]
-    stored = [[1.0 if one > 0 else -1.0 for one in row] for row in documents]
+    stored = [[1.0 if item > 0 else -1.0 for item in row] for row in documents]
     total = 0.0
     for i, logits in enumerate(queries):
         searched = np.flatnonzero(~left_out[i])

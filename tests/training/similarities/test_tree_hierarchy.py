@@ -56,7 +56,7 @@ def test_the_closed_form_is_what_walks_give(labels: list[str]) -> None:
     below = [".".join(label.split(".")[shared:]) for label in labels]
     # A label above all others is one more leaf beside them.
     below = [label or "itself" for label in below]
-    expected = [[slow_similarity(below, one, other) for other in below] for one in below]
+    expected = [[slow_similarity(below, item, other) for other in below] for item in below]
     np.testing.assert_allclose(tree.table(), expected)
 
 

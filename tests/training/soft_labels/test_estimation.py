@@ -56,11 +56,11 @@ def test_soft_labels_of_vectors_are_those_of_dense_matrices() -> None:
     logistic = LogisticRegression(C=100, max_iter=1000).fit(rows[:30] / size, classes[:30])
     expected = spread(logistic.predict_proba(rows / size), 0.9)
     for _ in range(2):
-        means = [np.average(rows, axis=0, weights=expected[:, one]) for one in range(3)]
+        means = [np.average(rows, axis=0, weights=expected[:, item]) for item in range(3)]
         within = sum(
-            np.cov((rows - means[one]).T, aweights=expected[:, one], ddof=0)
-            * expected[:, one].sum()
-            for one in range(3)
+            np.cov((rows - means[item]).T, aweights=expected[:, item], ddof=0)
+            * expected[:, item].sum()
+            for item in range(3)
         )
         within = within / 150 / 2 + np.eye(6) * np.trace(within) / 150 / 12
         distances = [

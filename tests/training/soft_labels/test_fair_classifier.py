@@ -24,7 +24,7 @@ def predicted(texts: list[str], tags: npt.NDArray[np.bool_]) -> tuple[Classifier
 
 
 def naive_bayes(rows: Any, classes: Any) -> Any:
-    sums = np.array([rows.toarray()[classes == one].sum(axis=0) for one in np.unique(classes)])
+    sums = np.array([rows.toarray()[classes == item].sum(axis=0) for item in np.unique(classes)])
     shares = sums / sums.sum(axis=1, keepdims=True)
     return np.log(0.3 * shares + 0.7 / rows.shape[1]).T
 

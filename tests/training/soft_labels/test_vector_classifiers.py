@@ -32,7 +32,7 @@ def centred(scores: Any) -> Any:
 def test_discriminant_of_labels_is_scikit_learns_with_equal_priors(classes: int) -> None:
     rows, belongs = drawn(classes)
     x = rows.astype(np.float64)
-    means = np.stack([x[belongs == one].mean(axis=0) for one in range(classes)])
+    means = np.stack([x[belongs == item].mean(axis=0) for item in range(classes)])
 
     class Shrunk:
         """The covariance within classes, halfway to that of equal variances."""

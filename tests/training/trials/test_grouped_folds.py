@@ -16,8 +16,8 @@ def test_the_clusters_of_a_class_are_held_out_one_by_one(as_text: bool) -> None:
     given = sparse.csr_array(rows) if as_text else rows
     labelled = np.sort(rng.permutation(300)[:250])
     folds = grouped_folds(given, labelled, cluster[labelled] // 5, 0)
-    for one in range(10):
-        assert len(np.unique(folds[cluster[labelled] == one])) == 1
+    for item in range(10):
+        assert len(np.unique(folds[cluster[labelled] == item])) == 1
     for half in (0, 1):
         assert set(folds[cluster[labelled] // 5 == half]) == set(range(FOLDS))
 
@@ -28,7 +28,7 @@ def test_a_fold_has_a_fifth_of_smaller_clusters() -> None:
     cluster = rng.permutation(np.repeat(np.arange(20), 30))
     rows = np.eye(20)[cluster] + 0.02 * rng.random((600, 20))
     folds = grouped_folds(rows, np.arange(600), cluster // 10, 0, 10)
-    fold_of_cluster = [np.unique(folds[cluster == one]) for one in range(20)]
+    fold_of_cluster = [np.unique(folds[cluster == item]) for item in range(20)]
     for half in (fold_of_cluster[:10], fold_of_cluster[10:]):
         assert np.bincount(np.concatenate(half)).tolist() == [2] * FOLDS
 
@@ -36,8 +36,8 @@ def test_a_fold_has_a_fifth_of_smaller_clusters() -> None:
 def test_small_classes_are_dealt_out() -> None:
     rng = np.random.default_rng(0)
     folds = grouped_folds(rng.random((14, 4)), np.arange(14), np.repeat([0, 1], 7), 0)
-    for one in (folds[:7], folds[7:]):
-        assert sorted(np.bincount(one)) == [1, 1, 1, 2, 2]
+    for item in (folds[:7], folds[7:]):
+        assert sorted(np.bincount(item)) == [1, 1, 1, 2, 2]
 
 
 def test_everything_is_held_out_once() -> None:

@@ -38,13 +38,13 @@ def test_the_trials_are_short_runs_on_two_folds_of_the_shown_labels() -> None:
         inputs=data.take(parts.training),
         tags=parts.visible_tags[parts.training],
     )
-    for one, value in zip(trials, (0.5, 0.1), strict=True):
+    for item, value in zip(trials, (0.5, 0.1), strict=True):
         figures = []
         for seed in (3, 4):
             short = replace(RECIPE, label_fraction=1.0, seed=seed, epochs=2)
             trial = hold_out_grouped_fold(shown, short)
             figures.append(score(trial, replace(short, word_dropout=value)))
-        assert one == {"word_dropout": value, trial.metric: pytest.approx(np.mean(figures))}
+        assert item == {"word_dropout": value, trial.metric: pytest.approx(np.mean(figures))}
     assert replace(chosen, word_dropout=0.5) == RECIPE
     assert [line.split(":")[0] for line in lines] == ["trial"] * 2 + ["chosen"]
     assert lines[-1] == f"chosen: word dropout {chosen.word_dropout:g}"

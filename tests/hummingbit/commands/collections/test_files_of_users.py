@@ -84,12 +84,12 @@ FILES: dict[str, tuple[str, bytes]] = {
             json.dumps(
                 {
                     "_id": {"$oid": f"{at:024x}"},
-                    "content": {"body": one["Message"]},
-                    "Year": one["Year"],
-                    "Topic": one["Topic"],
+                    "content": {"body": item["Message"]},
+                    "Year": item["Year"],
+                    "Topic": item["Topic"],
                 }
             )
-            for at, one in enumerate(records())
+            for at, item in enumerate(records())
         ).encode(),
     ),
 }

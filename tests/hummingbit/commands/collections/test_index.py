@@ -137,8 +137,8 @@ def test_an_export_is_imported(data: Path, capsys: pytest.CaptureFixture[str], f
     assert sorted(path.name for path in data.glob("e.jsonl*")) == [file]
     with DataFolder(data, writable=False) as folder:
         before, after = (folder.collection(name).all_documents() for name in ("c", "again"))
-    assert [(one.id, one.code, one.text) for one in before] == [
-        (one.id, one.code, one.text) for one in after
+    assert [(document.id, document.code, document.text) for document in before] == [
+        (document.id, document.code, document.text) for document in after
     ]
 
 

@@ -37,7 +37,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def documents(name: str) -> list[dict[str, object]]:
     with DataFolder(Path(), writable=False) as folder:
         stored = folder.collection(name).all_documents()
-        return [{**one.payload, "id": one.id, "text": one.text, "code": one.code} for one in stored]
+        return [
+            {**document.payload, "id": document.id, "text": document.text, "code": document.code}
+            for document in stored
+        ]
 
 
 @pytest.mark.parametrize(
@@ -54,10 +57,10 @@ def test_vectors_become_codes(data: Path, store: str, file: str, options: list[s
         hummingbit("index", "import", "c", WRITTEN / file, "--from", store, *options, *named) == 0
     )
     found = documents("c")
-    assert [one["code"] for one in found] == CODES
-    assert [one["id"] for one in found] == ["0", "1", "2", "3", "4"]
-    assert [one.get("page_content") or one["body"] for one in found] == TEXTS
-    assert [one["text"] for one in found] == [None] * 5
+    assert [item["code"] for item in found] == CODES
+    assert [hit["id"] for hit in found] == ["0", "1", "2", "3", "4"]
+    assert [item.get("page_content") or item["body"] for item in found] == TEXTS
+    assert [document["text"] for document in found] == [None] * 5
 
 
 def write_bytes(path: Path) -> None:
@@ -147,9 +150,9 @@ def test_texts_are_encoded(data: Path, store: str, file: str, options: list[str]
     options = ["--encoder", "plain", *options]
     assert hummingbit("index", "import", "c", WRITTEN / file, "--from", store, *options) == 0
     found = documents("c")
-    assert [one["text"] for one in found] == TEXTS
-    assert [one["code"] for one in found] == [
-        code_to_hex(one) for one in text_encoder().encode(TEXTS)
+    assert [document["text"] for document in found] == TEXTS
+    assert [item["code"] for item in found] == [
+        code_to_hex(item) for item in text_encoder().encode(TEXTS)
     ]
     assert not {"dense", "bits", "vector"} & set(found[0])
     # The collection knows its encoder; what is there stays.
@@ -165,8 +168,8 @@ def test_vectors_are_encoded(data: Path) -> None:
     assert hummingbit("index", "import", "c", WRITTEN / "qdrant.jsonl", *options) == 0
     found = documents("c")
     stored = [json.loads(line) for line in (WRITTEN / "qdrant.jsonl").read_text().splitlines()]
-    given = np.array([one["vector"]["dense"] for one in stored], dtype=np.float32)
-    assert [one["code"] for one in found] == [code_to_hex(one) for one in encoder.encode(given)]
+    given = np.array([document["vector"]["dense"] for document in stored], dtype=np.float32)
+    assert [item["code"] for item in found] == [code_to_hex(item) for item in encoder.encode(given)]
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_a_folder_that_is_there_is_not_touched(
 def test_bad_lines_are_skipped_and_the_first_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [json.dumps({"text": one.text}) for one in topic_documents(60)]
+    lines = [json.dumps({"text": document.text}) for document in topic_documents(60)]
     (tmp_path / "d.jsonl").write_text("\n".join([*lines, *["{"] * 5, '{"text": " "}']))
     assert main(["quickstart", "d.jsonl", "--no-serve", "--bits", "8"]) == 0
     printed = capsys.readouterr()
@@ -199,7 +199,9 @@ def test_a_sample_is_drawn_from_the_whole_source_and_again_the_same(
         assert ids[0] == ids[1]
     held_out = {one.id for one in corpus.held_out}
     assert len(held_out) == 10
-    assert {one.id for one in corpus.stored_documents()} == {*map(str, range(1000))} - held_out
+    assert {document.id for document in corpus.stored_documents()} == {
+        *map(str, range(1000))
+    } - held_out
 
 
 def test_a_sample_of_long_texts_is_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,8 +242,8 @@ def test_lists_whose_values_hardly_repeat_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = [
-        {"text": one.text, "tags": [str(at), f"x{at}"], **{f"q{n}": at % 3 for n in range(9)}}
-        for at, one in enumerate(topic_documents(60))
+        {"text": document.text, "tags": [str(at), f"x{at}"], **{f"q{n}": at % 3 for n in range(9)}}
+        for at, document in enumerate(topic_documents(60))
     ]
     (tmp_path / "d.json").write_text(json.dumps(records))
     assert main(["quickstart", "d.json", "--no-serve", "--bits", "8"]) == 0
@@ -305,8 +307,8 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
     assert "Soft class scores find more documents of the same label (0.900)" in verdict(
         figures | soft
     )
-    without = verdict({name: Figures(None, one.found, one.reciprocal_rank)
-                       for name, one in figures.items() if name != CLASSIFIER})  # fmt: skip
+    without = verdict({name: Figures(None, item.found, item.reciprocal_rank)
+                       for name, item in figures.items() if name != CLASSIFIER})  # fmt: skip
     assert "label" not in without
     assert said == verdict(figures, 100)
     few = verdict(figures, 25)
@@ -371,7 +373,7 @@ def hide(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
         def find_spec(cls, fullname: str, *args: Any, **kwargs: Any) -> Any:
             return None if fullname == package else super().find_spec(fullname, *args, **kwargs)
 
-    finders = [WithoutPackage if one is PathFinder else one for one in sys.meta_path]
+    finders = [WithoutPackage if item is PathFinder else item for item in sys.meta_path]
     monkeypatch.setattr(sys, "meta_path", finders)
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == package or (
@@ -471,7 +473,10 @@ def test_what_is_recognised_is_told_without_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "topics.csv"
-    lines = ["body,label", *(f"{one.text},{one.labels[0]}" for one in topic_documents(60))]
+    lines = [
+        "body,label",
+        *(f"{document.text},{document.labels[0]}" for document in topic_documents(60)),
+    ]
     source.write_text("\n".join(lines))
     assert main(["quickstart", str(source), "--inspect", "--data-dir", str(tmp_path / "d")]) == 0
     shown = capsys.readouterr().out
@@ -487,11 +492,11 @@ def test_judged_queries_set_the_ranking_and_the_weight_of_codes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "topics.jsonl"
-    texts = [one.text or "" for one in topic_documents(150)]
+    texts = [document.text or "" for document in topic_documents(150)]
     lines = [json.dumps({"id": f"d{at}", "text": text}) for at, text in enumerate(texts)]
     source.write_text("\n".join(lines))
     asked = [{"id": f"q{at}", "text": " ".join(texts[at].split()[:3])} for at in range(12)]
-    (tmp_path / "queries.jsonl").write_text("\n".join(json.dumps(one) for one in asked))
+    (tmp_path / "queries.jsonl").write_text("\n".join(json.dumps(item) for item in asked))
     qrels = tmp_path / "qrels.tsv"
     head = "query-id\tcorpus-id\tscore\n"
     qrels.write_text(head + "".join(f"q{at}\td{at}\t1\n" for at in range(12)))
@@ -544,8 +549,8 @@ def test_columns_that_are_left_out_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [
-        f"{at},{one.text},{one.text} again,Smith {at % 7},{1900 + at},{one.labels[0]}"
-        for at, one in enumerate(topic_documents(60))
+        f"{at},{topic.text},{topic.text} again,Smith {at % 7},{1900 + at},{topic.labels[0]}"
+        for at, topic in enumerate(topic_documents(60))
     ]
     (tmp_path / "books.csv").write_text("\n".join(["id,title,body,author,year,label", *rows]))
     assert main(["quickstart", "books.csv", "--inspect"]) == 0
@@ -564,14 +569,14 @@ def test_objects_and_numbers_are_not_suggested_as_text(
 ) -> None:
     records = [
         {
-            "text": one.text,
+            "text": document.text,
             "meta": {"page": at},
             "parts": [{"n": at}],
             "year": 1900 + at % 20,
             "place": ["Old Town", "Harbour"][at % 2],
             "mood": ["glad", "sad"][at % 2],
         }
-        for at, one in enumerate(topic_documents(60))
+        for at, document in enumerate(topic_documents(60))
     ]
     lines = "\n".join(map(json.dumps, records))
     (tmp_path / "pages.jsonl").write_text(lines)
@@ -628,8 +633,8 @@ def test_long_texts_are_split_unless_told_otherwise(
     source = tmp_path / "books.jsonl"
     documents = [*topic_documents(60)]
     lines = [
-        {"id": one.id, "text": " ".join([f"{one.text}."] * (120 if place < 20 else 1))}
-        for place, one in enumerate(documents)
+        {"id": document.id, "text": " ".join([f"{document.text}."] * (120 if position < 20 else 1))}
+        for position, document in enumerate(documents)
     ]
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
     arguments = ["quickstart", "books.jsonl", "--no-serve", "--bits", "16"]
@@ -730,7 +735,7 @@ def installed_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_methods, "MODELS_FOLDER", tmp_path / "absent")
     monkeypatch.delenv(MODEL_VARIABLE)
     texts = [
-        LONG.format(subject, day, one) for one in "abcd" for subject in SUBJECTS for day in DAYS
+        LONG.format(subject, day, item) for item in "abcd" for subject in SUBJECTS for day in DAYS
     ]
     lines = [json.dumps({"text": text}) for text in texts]
     Path("towns.jsonl").write_text("\n".join(lines))
@@ -795,8 +800,8 @@ def test_texts_in_a_language_that_the_model_may_not_know_are_read_by_words(
 
 
 def test_the_estimator_takes_the_installed_model_if_told(installed_model: Path) -> None:
-    texts = [one.text or "" for one in topic_documents(60)]
-    labels = [one.labels[0] for one in topic_documents(60)]
+    texts = [document.text or "" for document in topic_documents(60)]
+    labels = [document.labels[0] for document in topic_documents(60)]
     assert SemanticHasher(n_bits=16, model="auto").fit(texts).method_ == "model"
     assert SemanticHasher(n_bits=16, model="auto").fit(texts, labels).method_ == "class-codes"
     assert SemanticHasher(n_bits=16, method="itq", model="auto").fit(texts).method_ == "itq"

@@ -79,7 +79,7 @@ def test_labels_are_set_counted_and_moved(
     nothing = capsys.readouterr()
     assert nothing.out == ""
     assert nothing.err.endswith("books: there is no document left to label\n")
-    assert {one["who"] for one in exported} == {"ann"}
+    assert {item["who"] for item in exported} == {"ann"}
     qrels = tmp_path / "qrels.txt"
     run("export", str(qrels), "--format", "qrels")
     assert qrels.read_text() == "a%20tensor 0 d1 1\n"
@@ -96,7 +96,7 @@ def test_exported_judgements_evaluate_documents_of_any_id(
         books.upsert([Document(id_, TEXTS[at]) for at, id_ in enumerate(ids)])
     lines = tmp_path / "judgements.jsonl"
     judged = [{"query": f'{TEXTS[at]} 100% "x"', "id": id_} for at, id_ in enumerate(ids)]
-    lines.write_text("\n".join(json.dumps({**one, "grade": 1}) for one in judged))
+    lines.write_text("\n".join(json.dumps({**item, "grade": 1}) for item in judged))
     assert main(["label", "import", "books", str(lines), *folder]) == 0
     for form in ("qrels", "queries"):
         out = str(tmp_path / f"{form}.jsonl")

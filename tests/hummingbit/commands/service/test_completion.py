@@ -55,7 +55,7 @@ def test_the_help_lists_every_command_once_within_80_columns(
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     listed = [line[2:20].strip() for line in lines if line[:2] == "  " and line[2:3].isalpha()]
-    assert sorted(one for one in listed if one and not one.startswith("COMMAND")) == sorted(
+    assert sorted(item for item in listed if item and not item.startswith("COMMAND")) == sorted(
         COMMANDS
     )
     assert {command.group for command in COMMANDS.values()} == set(TITLES)

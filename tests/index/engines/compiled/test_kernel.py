@@ -55,7 +55,9 @@ def engines(n_bits: int) -> list[type[CompiledIndex]]:
 
 def distance_of_some_hit(rng: np.random.Generator, found: list[Neighbours]) -> int:
     """Return a distance at which a page may end."""
-    return int(rng.choice(np.concatenate([[0, 3], *(one.distances for one in found)])))
+    return int(
+        rng.choice(np.concatenate([[0, 3], *(neighbours.distances for neighbours in found)]))
+    )
 
 
 def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float) -> None:

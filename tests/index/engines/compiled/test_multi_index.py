@@ -18,7 +18,7 @@ def test_lookups_take_at_least_what_is_said_without_tables(n_bits: int, flips: f
     codes, queries = codes[:6_000], codes[6_000:]
     rows = np.arange(len(codes))
     found = ScanIndex(codes, rows).search(queries, 10)
-    farthest = np.array([one.distances[-1] for one in found])
+    farthest = np.array([neighbours.distances[-1] for neighbours in found])
     taken = MultiIndex(codes, rows).work(queries, 10)
     assert least_multi_index_work(farthest, n_bits, len(codes)) <= taken
 

@@ -54,20 +54,20 @@ def test_codes_of_another_encoder_are_refused(
         ("POST", "/search", {"code": code, "with_code": True}),
         ("POST", "/search/batch", {"searches": [{"code": code}]}),
     ]
-    for one in (path, make_collection(n_bits=32)):
-        before = client.get(one).json()
+    for item in (path, make_collection(n_bits=32)):
+        before = client.get(item).json()
         for method, place, body in bodies:
-            refused = client.request(method, f"{one}{place}", json={**body, **other})
+            refused = client.request(method, f"{item}{place}", json={**body, **other})
             problem = check_problem(refused, 409, "encoder_mismatch")
             assert problem["errors"][0]["pointer"] == "/encoder_fingerprint"
         bulk = client.post(
-            f"{one}/documents:bulk",
+            f"{item}/documents:bulk",
             params=other,
             content=b"{}\n",
             headers={"content-type": "application/x-ndjson"},
         )
         check_problem(bulk, 409, "encoder_mismatch")
-        assert client.get(one).json() == before
+        assert client.get(item).json() == before
 
 
 def test_an_engine_is_a_setting(client: httpx.Client) -> None:

@@ -144,7 +144,7 @@ def test_a_damaged_record_hides_no_other_snapshot(
     (copies / other / "snapshot.json").write_text(json.dumps({**whole, "id": other}))
     (copies / damaged / "snapshot.json").write_bytes(record)
     found = client.get("/v1/snapshots").json()
-    assert [one["id"] for one in found["snapshots"]] == [other]
+    assert [document["id"] for document in found["snapshots"]] == [other]
     (unavailable,) = found["unavailable"]
     assert unavailable["id"] == damaged
     assert str(tmp_path) not in unavailable["reason"]
@@ -243,7 +243,7 @@ def test_a_file_that_is_no_snapshot_is_refused(
 def repacked(snapshot: bytes, name: str, content: bytes) -> bytes:
     """Return a snapshot with another file of that name, and the sha256 of the store made right."""
     with tarfile.open(fileobj=io.BytesIO(snapshot)) as archive:
-        files = {one.name: archive.extractfile(one) for one in archive}
+        files = {item.name: archive.extractfile(item) for item in archive}
         held = {key: file.read() for key, file in files.items() if file is not None}
     held[name] = content
     record = json.loads(held["snapshot.json"])

@@ -53,7 +53,7 @@ def test_one_document_of_each_cluster_is_kept(
     path = fill(client, f"kept-{keep}-{at_once}", CODES)
     duplicates = find(client, path)
     listed = client.get(duplicates).json()["page"]
-    assert [(one["size"], one["ids"], one["newest"]) for one in listed] == [
+    assert [(item["size"], item["ids"], item["newest"]) for item in listed] == [
         (3, ["d0", "d1"], "d3"),
         (2, ["d2", "d4"], "d4"),
     ]

@@ -106,13 +106,13 @@ def test_a_map_has_a_point_for_each_code(
     assert held.sum() == 150
     stored = client.post(f"{path}/documents:scroll", json={"limit": 1000}).json()["documents"]
     by_code: dict[str, list[str]] = {}
-    for one in stored:
-        by_code.setdefault(one["code"], []).append(one["payload"]["label"])
-    for place, code in enumerate(codes):
+    for document in stored:
+        by_code.setdefault(document["code"], []).append(document["payload"]["label"])
+    for position, code in enumerate(codes):
         labels = by_code[code.tobytes().hex()]
-        assert held[place] == len(labels)
-        name = drawn["labels"][label[place]]
-        assert purity[place] == round(254 * labels.count(name) / len(labels))
+        assert held[position] == len(labels)
+        name = drawn["labels"][label[position]]
+        assert purity[position] == round(254 * labels.count(name) / len(labels))
     listed = client.get("/v1/jobs", params={"kind": "map", "collection": path.rpartition("/")[2]})
     assert [job["id"] for job in listed.json()["jobs"]] == [job["id"]]
 

@@ -195,7 +195,7 @@ def test_labels_are_imported_a_few_at_a_time(
         expected = {"labels": 6, "judgements": 1, "changed": 6, "unknown": 1, "generation": 4}
         assert done.json() == expected
         held = client.get(f"{path}/labels").json()["labels"]
-        assert [one["id"] for one in held] == [f"d{at}" for at in range(5)]
+        assert [document["id"] for document in held] == [f"d{at}" for at in range(5)]
         nothing = client.post(f"{path}/labels/import", content="\n", headers=headers)
         nought = {"labels": 0, "judgements": 0, "changed": 0, "unknown": 0, "generation": 4}
         assert nothing.json() == nought

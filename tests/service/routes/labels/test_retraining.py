@@ -65,7 +65,9 @@ def fill(client: httpx.Client, name: str = "books-1") -> None:
     client.put(f"/v1/collections/{name}/documents", json={"documents": given}).raise_for_status()
     add = {"alias": "books", "collection": name}
     client.post("/v1/aliases", json={"actions": [{"add": add}]}).raise_for_status()
-    labels = [{"id": one["id"], "label": one["payload"]["class"]} for one in given[:40]]
+    labels = [
+        {"id": document["id"], "label": document["payload"]["class"]} for document in given[:40]
+    ]
     client.put("/v1/collections/books/labels", json={"labels": labels}).raise_for_status()
 
 
@@ -85,7 +87,7 @@ def other_encoder() -> Encoder:
 
 def aliases(client: httpx.Client) -> dict[str, str]:
     found = client.get("/v1/aliases").json()["aliases"]
-    return {one["alias"]: one["collection"] for one in found}
+    return {item["alias"]: item["collection"] for item in found}
 
 
 def retrain(client: httpx.Client, name: str = "books", **body: Any) -> dict[str, Any]:
@@ -409,7 +411,10 @@ def write_model_encoder(folder: Path, *head: str) -> Path:
     source = folder / "texts.jsonl"
     lines = [json.dumps({"text": text}) for text in random_texts(40)]
     if head:
-        lines = [json.dumps(one | {"label": one["payload"]["class"]}) for one in documents()[:60]]
+        lines = [
+            json.dumps(document | {"label": document["payload"]["class"]})
+            for document in documents()[:60]
+        ]
     source.write_text("\n".join(lines))
     options = ["--data", str(source), "--out", str(folder / "e"), "--model", str(folder / "model")]
     assert main(["train", "model", "--bits", "8", *(head or ("--head", "itq")), *options]) == 0
@@ -426,7 +431,9 @@ def test_class_codes_of_a_language_model_are_retrained_with_their_model(tmp_path
         client.put("/v1/collections/books-1", json={"encoder": "minilm"}).raise_for_status()
         given = documents()
         client.put("/v1/collections/books-1/documents", json={"documents": given})
-        labels = [{"id": one["id"], "label": one["payload"]["class"]} for one in given[:40]]
+        labels = [
+            {"id": document["id"], "label": document["payload"]["class"]} for document in given[:40]
+        ]
         client.put("/v1/collections/books-1/labels", json={"labels": labels}).raise_for_status()
         job = retrain(client, "books-1", encoder="again", into="books-2", min_gain=-1)
         assert job["state"] == "done", job
