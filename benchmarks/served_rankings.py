@@ -15,9 +15,10 @@ With ``--clients``, hybrid searches a second through REST beside two others on t
 turn: txtai's API with ``hybrid: true``, our encoder as its transform and a binary FAISS index
 (:mod:`benchmarks.service` says how to install it), and what people write by hand
 (:mod:`benchmarks.harness.by_hand_server`): tantivy, FAISS's ``IndexBinaryFlat`` and reciprocal rank
-fusion behind FastAPI. "CPU µs" is the processor time of a server for a search. A service by hand
-answers in threads, and its libraries compute in several at a time, so at many clients its rate is
-that of more processors than one; ours uses more with ``--workers``.
+fusion behind FastAPI. "CPU µs" is the processor time of all processes of a server for a search, and
+"of by hand" the rate as a multiple of that of the service by hand. That one answers in threads, and
+its libraries compute in several at a time, so at many clients its rate is that of more processors
+than one. Ours uses one unless it has processes for more (``--workers``).
 
 With ``--folder``, the collection is kept there for the next run.
 """
@@ -26,10 +27,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -54,7 +56,7 @@ from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import gather
 
 QUESTIONS, ROUNDS = 40, 14
-TANTIVY = "tantivy"
+TANTIVY, BY_HAND = "tantivy", "tantivy + codes"
 PATH = f"/v1/collections/{NAME}/search"
 
 
@@ -63,6 +65,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of load, for each ranking")
     parser.add_argument("--seconds", type=float, default=3.0, help="of load in a round")
     parser.add_argument("--clients", type=int, nargs="*", default=[], help="such as 1 8 32")
+    parser.add_argument("--workers", type=int, nargs="*", default=[0, 2], help="of our service")
     parser.add_argument("--folder", type=Path, help="keep the collection here")
     parser.add_argument("--txtai-python", type=Path, default=Path("build/txtai/bin/python"))
     args = parser.parse_args()
@@ -124,20 +127,31 @@ def times_in_process(collection: CollectionBackend, corpus: Corpus) -> Mapping[s
 
 
 @contextmanager
-def hummingbit_rankings(corpus: Corpus, only: Sequence[str] = ()) -> Iterator[list[System]]:
-    """Run the service; yield it as a system for each ranking, or for those of `only`."""
+def hummingbit_rankings(corpus: Corpus) -> Iterator[list[System]]:
+    """Run the service; yield it as a system for each ranking."""
     with service_process(corpus.folder) as (pid, address):
         yield [
             System(ranking, _load(corpus, address, ranking, PATH), lambda _: [], pid)
-            for ranking in only or RANKINGS
+            for ranking in RANKINGS
         ]
+
+
+@contextmanager
+def hybrid_of_workers(corpus: Corpus, workers: int) -> Iterator[System]:
+    """Run the service with so many `workers` on a copy of its folder."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = shutil.copytree(corpus.folder, Path(scratch) / "data")
+        with service_process(folder, "--workers", str(workers)) as (pid, address):
+            load = _load(corpus, address, HYBRID, PATH)
+            name = f"{HYBRID}, {workers} workers" if workers else HYBRID
+            yield System(name, load, lambda _: [], pid)
 
 
 @contextmanager
 def by_hand(corpus: Corpus) -> Iterator[System]:
     """Run :mod:`benchmarks.harness.by_hand_server`."""
     with running("benchmarks.harness.by_hand_server", str(corpus.folder)) as (pid, address):
-        yield System("tantivy + codes", _load(corpus, address, None, "/search"), lambda _: [], pid)
+        yield System(BY_HAND, _load(corpus, address, None, "/search"), lambda _: [], pid)
 
 
 def _load(corpus: Corpus, address: str, ranking: str | None, path: str) -> list[str]:
@@ -152,18 +166,20 @@ def _load(corpus: Corpus, address: str, ranking: str | None, path: str) -> list[
 def print_rates(corpus: Corpus, args: argparse.Namespace) -> None:
     """Print the hybrid searches a second of the service and of others."""
     with ExitStack() as stack:
-        systems = stack.enter_context(hummingbit_rankings(corpus, [HYBRID]))
+        systems = [
+            stack.enter_context(hybrid_of_workers(corpus, workers)) for workers in args.workers
+        ]
         systems.append(stack.enter_context(by_hand(corpus)))
         systems += stack.enter_context(txtai(corpus, args.txtai_python))
-        columns = f"{'searches/s':>11}{'p50 ms':>9}{'p99 ms':>9}{'CPU µs':>9}{'ratio':>8}"
-        print(f"{'clients':>7}  {'':<16}{columns}")
+        columns = f"{'searches/s':>11}{'p50 ms':>9}{'p99 ms':>9}{'CPU µs':>9}{'of by hand':>12}"
+        print(f"{'clients':>7}  {'':<18}{columns}")
         for clients in args.clients:
             figures = measure(systems, clients, args.seconds, args.rounds)
-            ours = figures[HYBRID]["per_second"]
+            of_by_hand = figures[BY_HAND]["per_second"]
             for name, run in figures.items():
                 rates = f"{run['per_second']:>11,.0f}{run['p50_ms']:>9.2f}{run['p99_ms']:>9.2f}"
-                cpu = f"{run['processor_us']:>9.0f}"
-                print(f"{clients:>7}  {name:<16}{rates}{cpu}{ours / run['per_second']:>8.2f}")
+                ratio = f"{run['per_second'] / of_by_hand:>11.2f}×"
+                print(f"{clients:>7}  {name:<18}{rates}{run['processor_us']:>9.0f}{ratio}")
 
 
 if __name__ == "__main__":

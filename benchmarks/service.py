@@ -11,9 +11,9 @@ with our encoder as its transform. It has its own environment:
 
 With ``--folder``, the corpus and our index are kept for the next run, so the benchmark can be run
 in pieces, with other clients or peers. A peer that is not installed is left out with a message.
-Clients measure latencies and rates. "CPU µs" is the processor time that the process of our service
-takes per search. "empty" is the floor: an application that answers the same requests with ``{}``,
-on the same server.
+Clients measure latencies and rates. "CPU µs" is the processor time that the processes of our
+service take per search. "empty" is the floor: an application that answers the same requests with
+``{}``, on the same server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
-from benchmarks.harness.processes import processor_seconds, running, service_process
+from benchmarks.harness.processes import family, processor_seconds, running, service_process
 from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
 from benchmarks.harness.service_peers import System, milvus, txtai
 from benchmarks.harness.timing import options
@@ -103,9 +103,9 @@ def measure(
     for _ in range(rounds):
         for system in systems:
             command = [sys.executable, "-m", *system.load, str(clients), str(seconds)]
-            before = processor_seconds(system.pid) if system.pid else 0.0
+            before = _processor_seconds(system.pid)
             output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            seconds_used = processor_seconds(system.pid) - before if system.pid else 0.0
+            seconds_used = _processor_seconds(system.pid) - before
             run = json.loads(output)
             if run["failures"]:
                 raise SystemExit(f"{system.name}: {run['failures']} requests failed: {run}")
@@ -115,6 +115,11 @@ def measure(
         name: {key: statistics.median(run[key] for run in own) for key in own[0]}
         for name, own in runs.items()
     }
+
+
+def _processor_seconds(pid: int | None) -> float:
+    """Return those of a process and its children so far; 0 without an id."""
+    return sum(map(processor_seconds, family(pid))) if pid else 0.0
 
 
 def main() -> None:

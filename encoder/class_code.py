@@ -212,9 +212,10 @@ class ClassCode:
     def weights_of_row(self, columns: npt.NDArray[np.intp], values: Floats) -> Floats:
         """Return the :meth:`query_weights` of one row, float32[W + K]: 0 but for `values`."""
         scores_C = self.queries.scores_of_row(columns, values)
-        e_C = np.exp(scores_C - scores_C.max())
-        q_C = e_C / e_C.sum()
-        q, n = q_C.max(), max(1, int(np.count_nonzero(values)))
+        # The methods max and sum of an array do the same, and take longer.
+        e_C = np.exp(scores_C - np.maximum.reduce(scores_C))
+        q_C = e_C / np.add.reduce(e_C)
+        q, n = np.maximum.reduce(q_C), max(1, int(np.count_nonzero(values)))
         h = np.float32(n / (n + self.half_terms))
         weights = np.empty(self.n_bits, dtype=np.float32)
         class_W = np.matmul(q_C, self.codewords, out=weights[: self.codewords.shape[1]])

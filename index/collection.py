@@ -601,15 +601,13 @@ class IndexedCollection(SearchableCollection, ABC):
         if any(fields[:2]) or search.code_column.has_passages or not self.n_bits:
             return self.store.read_rows(rows, *fields) if any(fields) else self.store.read_ids(rows)
         stored = self.store.read_ids(rows)
-        if not search.needs_codes:
+        if not search.needs_codes or len(stored) < len(rows):
             return stored
-        packed = generation.codes_of(np.array(rows, dtype=np.int64)).tobytes()
-        size = self.n_bits // 8
-        return {
-            row: (stored[row][0], None, None, packed[at : at + size])
-            for row, at in zip(rows, range(0, len(packed), size), strict=True)
-            if row in stored
-        }
+        codes = np.ascontiguousarray(generation.codes_of(np.array(rows, dtype=np.int64)))
+        packed = codes.view(f"V{codes.shape[1]}").ravel().tolist()
+        ids = [stored[row][0] for row in rows]
+        columns = ids, repeat(None), repeat(None), packed
+        return dict(zip(rows, zip(*columns, strict=False), strict=True))
 
     def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
         """Return the analyzer for highlights of texts whose words are not indexed."""

@@ -40,7 +40,14 @@ from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from hummingbit.index.languages import stop_terms
 from hummingbit.index.vocabulary import Vocabulary
-from hummingbit.index.word_forms import joins, other_forms, parts_of
+from hummingbit.index.word_forms import (
+    LONGEST_RUN,
+    MAX_LENGTH,
+    forms_of_chunks,
+    joins,
+    other_forms,
+    parts_of,
+)
 
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
     {"words": WORDS, "english": Analyzer("visible", "english")}
@@ -1020,15 +1027,15 @@ def _add_terms(
     impacts = segment.impact_of.itemsize, segment.impact_of, len(saturations), saturations
     for start in range(0, len(terms), TERMS_AT_ONCE):
         checkpoint()
-        some = terms[start : start + TERMS_AT_ONCE]
+        numbers, weights, counts = zip(*terms[start : start + TERMS_AT_ONCE], strict=True)
         kernel.native.add_terms(
             *_as_arguments(scores),
             *segment.arguments(targets),
             *impacts,
-            len(some),
-            array("q", [term.number for term in some]),
-            array("d", [term.weight * UNIT for term in some]),
-            array("q", [term.repeats for term in some]),
+            len(numbers),
+            array("q", numbers),
+            array("d", [weight * UNIT for weight in weights]),
+            array("q", counts),
         )
 
 
@@ -1320,9 +1327,7 @@ class LexicalIndex:
         Raises:
             ValueError: if the number of statistics does not fit the number of terms.
         """
-        counts: Counter[str] = Counter()
-        for terms in self.analyzer.term_lists(text):
-            counts.update(terms)
+        counts = Counter(chain.from_iterable(self.analyzer.term_lists(text)))
         if self.forms:
             return self._weigh_with_forms(text, counts, statistics, hybrid=hybrid)
         replaced = [
@@ -1427,19 +1432,20 @@ class LexicalIndex:
 
         Documents have the terms. `known` tells which words of a typed query they have.
         """
-        for chunk in text.split() if other_forms(text) else ():
-            terms = filter(self.frequency, map(self._term_of, other_forms(chunk)))
+        for chunk, forms in forms_of_chunks(text):
+            terms = filter(self.frequency, map(self._term_of, forms))
             if terms_of_forms := [term for term in terms if term not in self._stop_terms]:
                 words = self.analyzer.split(chunk)
                 covered = bool(words) and all(known.get(word, True) for word in words)
                 yield from ((term, covered) for term in terms_of_forms)
-        pieces = _PIECE.findall(text.lower())
-        runs = joins(pieces) if known else []
-        joined_terms = self.analyzer.stem([joined for _, _, joined in runs])
-        frequencies = map(self.frequency, joined_terms)
-        for (start, stop, _), term, n in zip(runs, joined_terms, frequencies, strict=True):
-            if n:
-                yield term, all(known.get(piece, True) for piece in pieces[start:stop])
+        pieces = _PIECE.findall(text.lower()) if known else []
+        for length in range(2, LONGEST_RUN + 1):
+            runs = joins(pieces, length)
+            terms_of_runs = self.analyzer.stem(runs)
+            for start, n in enumerate(map(self.frequency, terms_of_runs)):
+                if n and len(runs[start]) <= MAX_LENGTH:
+                    run = pieces[start : start + length]
+                    yield terms_of_runs[start], all(known.get(piece, True) for piece in run)
 
     @cached_property
     def _term_of(self) -> Callable[[str], str]:
@@ -1456,7 +1462,9 @@ class LexicalIndex:
         """Return the words of a query that no document has, with the words that stand for them."""
         if not self.forms or len(text) > LONGEST_TYPED:
             return {}
-        found = self._substitutes_of(text, self.analyzer.split(text))
+        found = self._kept_substitutes.get(text)
+        if found is None:
+            found = self._substitutes_of(text, self.analyzer.split(text))
         return {word: [*substitutes] for word, (substitutes, _) in found.items()}
 
     def _substitutes_of(
@@ -1609,9 +1617,10 @@ class LexicalIndex:
             if term.idf and (number := self.number_of(term.term)) is not None
         ]
         in_texts = [TermWeight(number, term.idf, term.repeats) for number, term in numbered]
+        titled = numbered if query.hybrid else []
         in_titles = [
             TermWeight(number, TITLE_WEIGHT * term.title_idf, term.repeats)
-            for number, term in numbered
+            for number, term in titled
             if term.title_idf
         ]
         highest = sum(term.weight * term.repeats for term in in_texts)

@@ -311,7 +311,7 @@ def evidence_of_distances(
 def bit_agreement(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
     """Return 1 - distance / n_bits for every row; the scores are minus the distances."""
     n_bits = queries.codes.shape[1] * 8
-    return [[1 + score / n_bits for score in some.scores.tolist()] for some in found]
+    return [(1 + some.scores / n_bits).tolist() for some in found]
 
 
 class AsymmetricRanking(NamedRanking):

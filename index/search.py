@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import MISSING, Field, dataclass, field
 from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -891,9 +891,12 @@ def hits_with_codes(
     `rows` are those of the index, and `scores` those of
     :meth:`hummingbit.index.rankings.Ranking.hit_scores`.
     """
-    columns = [code or b"" for _, _, _, code in stored]
-    spans: list[Span | None] = [None] * len(rows)
+    if not stored:
+        return []
+    ids, payloads, texts, stored_codes = zip(*stored, strict=True)
+    columns = [code or b"" for code in stored_codes]
     document_rows: Sequence[int] = rows
+    spans: list[Span | None] = []
     if column.has_passages:
         document_rows = [*map(column.document_row, rows)]
         numbers = [row % MAX_PASSAGES for row in rows]
@@ -904,22 +907,12 @@ def hits_with_codes(
     distances: list[int | None] = hamming_distance(codes, query.codes[0]).tolist()
     if query.has_only_words(0):
         distances = [None] * len(distances)
-    with_code = options.with_code or options.explain
-    hits = [
-        Hit(
-            id_,
-            distance,
-            score,
-            row,
-            payload,
-            text,
-            code.hex() if with_code and code else None,
-            passage=span,
-        )
-        for row, distance, score, (id_, payload, text, _), code, span in zip(
-            document_rows, distances, scores, stored, columns, spans, strict=True
-        )
-    ]
+    hexadecimal: list[str | None] = [None] * len(rows)
+    if options.with_code or options.explain:
+        hexadecimal = [code.hex() or None for code in columns]
+    hits = [*map(Hit, ids, distances, scores, document_rows, payloads, texts, hexadecimal)]
+    if column.has_passages:
+        hits = [hit._replace(passage=span) for hit, span in zip(hits, spans, strict=True)]
     if not options.rerank:
         return hits
     return rerank_hits(hits, codes, query.weights[0].astype(np.float64))
@@ -1336,22 +1329,20 @@ class Search:
         column = self.code_column
         rows: list[int] = found.rows.tolist()
         document_rows = [*map(column.document_row, rows)] if column.has_passages else rows
-        stored = [by_row[row] for row in document_rows]
+        stored = [*map(by_row.__getitem__, document_rows)]
         if self.needs_codes:
             query = self.queries[position : position + 1]
             return hits_with_codes(query, self.options, rows, stored, scores, column=column)
-        negative: list[int] = found.scores.tolist()
-        return [
-            Hit(id_, -distance, score, row, payload, text)
-            for row, distance, score, (id_, payload, text, _) in zip(
-                document_rows, negative, scores, stored, strict=True
-            )
-        ]
+        if not stored:
+            return []
+        ids, payloads, texts, _ = zip(*stored, strict=True)
+        distances: list[int] = (-found.scores).tolist()
+        return [*map(Hit, ids, distances, scores, document_rows, payloads, texts)]
 
 
 def rows_of(pages: Sequence[Page], column: CodeColumn) -> list[int]:
     """Return the rows of the documents of all hits, without duplicates."""
-    rows = {row for page in pages for row in page.found.rows.tolist()}
+    rows = {*chain.from_iterable(page.found.rows.tolist() for page in pages)}
     return list({*map(column.document_row, rows)} if column.has_passages else rows)
 
 

@@ -47,26 +47,26 @@ MAX_LENGTH = 64
 """Longer chunks, such as addresses and hashes, have no other forms."""
 MAX_PARTS = 6
 """Nor do those with more parts."""
+LONGEST_RUN = 3
+"""So many words of a query may be one word in a document."""
 
 
 def other_forms(text: str) -> list[str]:
     """Return the other forms of the words of a text in lower case, repeats included."""
-    forms: list[str] = []
+    return [form for _, forms in forms_of_chunks(text) for form in forms]
+
+
+def forms_of_chunks(text: str) -> Iterator[tuple[str, Iterator[str]]]:
+    """Yield the parts of a text between spaces that are no plain words, and their other forms."""
     for chunk in text.split():
         if chunk.isalpha() and (chunk.islower() or chunk[1:].islower()) and len(chunk) > 1:
             continue
-        forms.extend(_forms_of(chunk))
-    return forms
+        yield chunk, _forms_of(chunk)
 
 
-def joins(words: list[str], longest: int = 3) -> list[tuple[int, int, str]]:
-    """Return where runs of 2 to `longest` words begin and end, and the words joined."""
-    joined = [
-        (start, start + length, "".join(words[start : start + length]))
-        for length in range(2, longest + 1)
-        for start in range(len(words) - length + 1)
-    ]
-    return [run for run in joined if len(run[2]) <= MAX_LENGTH]
+def joins(words: list[str], length: int) -> list[str]:
+    """Return the runs of `length` words, each joined."""
+    return [*map("".join, zip(*(words[start:] for start in range(length)), strict=False))]
 
 
 def parts_of(word: str) -> list[str]:

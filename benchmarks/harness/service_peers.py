@@ -37,7 +37,7 @@ class System(NamedTuple):
     load: list[str]
     search: Callable[[int], list[int]]
     pid: int | None = None
-    """The process of the service, if it has only one."""
+    """The process of the service, or that which started all others."""
 
 
 @contextmanager

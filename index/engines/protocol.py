@@ -8,6 +8,7 @@ only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -32,6 +33,7 @@ FARTHEST = 2**31 - 1
 """No distance is larger, weighted or not."""
 
 
+@cache
 def max_bit_weight(n_bits: int) -> int:
     """Return the largest weight of a bit in codes of `n_bits`, a power of two.
 

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import product
+from itertools import product, repeat
 from pathlib import Path
 from typing import Any
 
@@ -338,7 +338,7 @@ class RowReader:
         """
         ids = self._ids
         self._connections.check_open()
-        unread = [row for row in rows if row not in ids]
+        unread = [*set(rows).difference(ids)]
         if len(unread) > IDS_AT_ONCE:
             return self.read_rows(rows)
         if unread:
@@ -347,7 +347,9 @@ class RowReader:
             if len(ids) >= IDS_KEPT:
                 self._ids = ids = {row: ids[row] for row in rows if row in ids}
             ids.update(found)
-        return {row: (ids[row], None, None, None) for row in rows if row in ids}
+        known = [row for row in rows if row in ids] if unread else rows
+        columns = map(ids.__getitem__, known), repeat(None), repeat(None), repeat(None)
+        return dict(zip(known, zip(*columns, strict=False), strict=False))
 
     def forget_ids(self) -> None:
         """Have :meth:`read_ids` read all ids again."""
