@@ -306,6 +306,8 @@ class EvaluationInput:
         if collection.passages is not None:
             self.notes.append(FIRST_PASSAGES)
         self.encoded = encode_queries(collection, self.queries)
+        self._kept: dict[str, list[tuple[Ids, Floats]]] = {}
+        self._kept_depth = 0
 
     def _keep_labelled(
         self, stored: StoredDocuments, label_field: str
@@ -385,16 +387,19 @@ class EvaluationInput:
         *,
         oversample: float = DEFAULT_OVERSAMPLE,
         hamming_metrics: Iterable[str] = (),
+        keep: int = 0,
     ) -> dict[str, Evaluation]:
         """Measure each ranking; by default, Hamming and that of a search that names none.
 
         A metric that needs Hamming distances is measured by Hamming only, unless there is no other,
-        and so are the further `hamming_metrics`.
+        and so are the further `hamming_metrics`. The first `keep` hits of a search that names no
+        ranking, up to :data:`DEPTH`, are kept for :meth:`hits`, so that it need not search again.
 
         Raises:
             MetricError, EvaluationError, InputError: as :meth:`evaluate`.
         """
         served = self.served_ranking
+        self._kept, self._kept_depth = ({served: []}, keep) if keep <= DEPTH else ({}, 0)
         has_codes = self.collection.n_bits > 0
         named = rankings or ([HAMMING, SERVED] if has_codes else [SERVED])
         names = dict.fromkeys(served if name == SERVED else name for name in named)
@@ -456,6 +461,11 @@ class EvaluationInput:
             hits = self.search(encoded, name, depth, oversample, codes_weight)
             for line, (columns, scores) in zip(table, hits, strict=True):
                 line[columns] = scores
+            if name in self._kept and rescore is None and codes_weight is None:
+                n_kept = self._kept_depth + (self.self_rows is not None)
+                self._kept[name] += [
+                    (rows[:n_kept].copy(), scores[:n_kept].copy()) for rows, scores in hits
+                ]
             yield table
 
     def search(
@@ -507,7 +517,9 @@ class EvaluationInput:
         starts = range(0, len(self.encoded), step) if queries is None else queries
         for start in starts:
             encoded = self.encoded[start : start + (step if queries is None else 1)]
-            if ranking == HAMMING:
+            if depth <= self._kept_depth and len(kept := self._kept.get(ranking, [])) > start:
+                found = kept[start : start + len(encoded)]
+            elif ranking == HAMMING:
                 nearest = self.index.search(encoded.codes, depth + (self.self_rows is not None))
                 found = [
                     (neighbours.rows, -neighbours.distances.astype(np.float64))

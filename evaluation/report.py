@@ -683,7 +683,9 @@ def _run(
     deepest = max([100, *(metric.k or 0 for metric in parsed if not metric.needs_codes)])
     curve = {f"P@{k}": k for k in CURVE_KS if k <= deepest}
     begin_stage(f"evaluating {collection.name} by {counted(len(queries), 'query', 'queries')}")
-    evaluations = data.evaluate_all(metrics, rankings, oversample=oversample, hamming_metrics=curve)
+    evaluations = data.evaluate_all(
+        metrics, rankings, oversample=oversample, hamming_metrics=curve, keep=deepest
+    )
     rankings = list(evaluations)
     by_hamming = evaluations.get(HAMMING) or data.evaluate([*metrics, *curve])
     baseline, warnings = _classifier_baseline(data, metrics, training_labels, by_hamming)

@@ -18,7 +18,9 @@ from hummingbit.encoder.codes import unpack_codes
 from hummingbit.evaluation.evaluate import evaluate_codes
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.relevance import query_labels
+from hummingbit.evaluation.report import run_job
 from hummingbit.evaluation.result import EvaluationError
+from hummingbit.evaluation.trec import parse_run
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
@@ -317,3 +319,22 @@ def test_the_command_judges_rescored_rankings_here_and_at_a_service(
     assert json.loads(capsys.readouterr().out) == local
     assert main([*command[:4], "--oversample", "2", "--data-dir", str(vector_data)]) == 2
     assert "--oversample: needs a rescored ranking" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("exclude_self", [False, True])
+def test_the_run_of_a_report_holds_what_a_search_finds(tmp_path: Path, exclude_self: bool) -> None:
+    with closing(text_collection(tmp_path)) as collection:
+        documents = [
+            Document(id=f"d{number}", text=text, labels=("ab"[number % 2],))
+            for number, text in enumerate(random_texts(150, seed=3))
+        ]
+        collection.upsert(documents)
+        collection.set_ranking("hybrid")
+        settings = RelevanceSettings(exclude_self=exclude_self)
+        job = run_job(collection, documents[:20], ["P@10"], settings)
+        assert job.run is not None
+        run = parse_run(job.run().splitlines())
+        for query in documents[:20]:
+            (hits,) = collection.search([Query(text=query.text)], 101, ranking="hybrid").hits
+            found = [hit.id for hit in hits if not exclude_self or hit.id != query.id]
+            assert list(run[query.id]) == found[:100]
