@@ -258,7 +258,7 @@ def test_judged_collections_have_the_queries_that_were_judged(name: str) -> None
     root = os.environ.get("HUMMINGBIT_DATA")
     if not root or not Path(root).is_dir():
         pytest.skip("HUMMINGBIT_DATA does not name a folder with the public data sets")
-    documents = {one.id for one in read_documents(name)}
+    documents = {document.id for document in read_documents(name)}
     queries = list(load_dataset(name, "queries"))
     qrels = load_qrels(name)
     assert (len(documents), len(queries)) == JUDGED_COUNTS[name]

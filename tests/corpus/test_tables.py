@@ -325,7 +325,7 @@ def test_without_a_header_a_number_sign_begins_a_document(tmp_path: Path) -> Non
 def test_spaces_after_the_delimiters_of_the_header_are_none_of_the_cells(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text('id, text, label\n1, "one, two", x\n2,  three, y\n')
     found = list(read_documents(tmp_path / "d.csv"))
-    assert [(one.id, one.text, one.labels) for one in found] == [
+    assert [(document.id, document.text, document.labels) for document in found] == [
         ("1", "one, two", ("x",)),
         ("2", "three", ("y",)),
     ]

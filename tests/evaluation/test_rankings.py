@@ -207,7 +207,10 @@ def test_a_query_without_an_answer_scores_0_and_one_without_a_label_is_refused(
 
 def test_by_words_the_query_itself_can_be_left_out(collection: CollectionBackend) -> None:
     stored = collection.all_documents()[:10]
-    queries = [Document(id=one.id, text=one.text, payload=one.payload) for one in stored]
+    queries = [
+        Document(id=document.id, text=document.text, payload=document.payload)
+        for document in stored
+    ]
     how = RelevanceSettings(exclude_self=True)
     for name in ("bm25", "hybrid", "asymmetric"):
         found = evaluate_rankings(collection, queries, [name], ["P@10", "Recall@10"], how)[name]

@@ -162,12 +162,12 @@ def documents(path: Path) -> list[Document]:
 def test_a_map_tells_which_documents_the_encoder_learned_from(folder: Path) -> None:
     with running_service(folder) as client:
         path = "/v1/collections/c"
-        added = {"documents": [{"id": one.id, "text": one.text} for one in OTHERS]}
+        added = {"documents": [{"id": document.id, "text": document.text} for document in OTHERS]}
         client.put(f"{path}/documents", json=added).raise_for_status()
         job = wait_for_job(client, client.post(f"{path}/map", json={"method": "pca"}))
         drawn = client.get(job["result"]["map"]).json()["map"]
         points = client.get(f"{job['result']['map']}/points").content
-        client.post(f"{path}/documents:delete", json={"ids": [one.id for one in OTHERS]})
+        client.post(f"{path}/documents:delete", json={"ids": [document.id for document in OTHERS]})
     assert (drawn["documents"], drawn["learned_documents"]) == (220, 200)
     shares = list(points[-drawn["points"] :])
     assert max(shares) == 254
@@ -268,7 +268,7 @@ def test_an_artifact_that_records_only_ids_is_known_by_the_stored_documents(fold
         assert learned
         ids = sorted(learned.labelled_ids)
         object.__setattr__(learned, "hashes", learned.hashes[:0])
-        stored = {one.id: one for one in LEARNED}
+        stored = {document.id: document for document in LEARNED}
         queries = [Document("x", stored[id_].text, labels=stored[id_].labels) for id_ in ids[:5]]
         (evaluation,) = evaluate_rankings(collection, queries, ["hamming"]).values()
         assert WARNING in (evaluation.warning or "")
@@ -351,7 +351,7 @@ def test_every_option_of_evaluate_says_it_first(
     folder: Path, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(folder)
-    lines = [f"q-{one.id} 0 {one.id} 1\n" for one in LEARNED[:30]]
+    lines = [f"q-{document.id} 0 {document.id} 1\n" for document in LEARNED[:30]]
     Path("learned.qrels").write_text("".join(lines))
     command = ["evaluate", "c", "--queries", "learned.jsonl", "--data-dir", "."]
     if "--baseline" in options:
@@ -445,7 +445,9 @@ def test_the_fit_of_the_weight_says_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(folder)
-    Path("learned.qrels").write_text("".join(f"q-{one.id} 0 {one.id} 1\n" for one in LEARNED[:30]))
+    Path("learned.qrels").write_text(
+        "".join(f"q-{document.id} 0 {document.id} 1\n" for document in LEARNED[:30])
+    )
     judged = ["--queries", "learned.jsonl", "--qrels", "learned.qrels"]
     command = ["index", "rank", "c", "--fit"]
 
@@ -512,7 +514,7 @@ def test_the_coherence_with_a_teacher_says_it(
 
 def test_the_coherence_level_of_a_report_says_it(folder: Path) -> None:
     rng = np.random.default_rng(0)
-    vectors = {one.id: rng.normal(size=8).astype(np.float32) for one in LEARNED}
+    vectors = {document.id: rng.normal(size=8).astype(np.float32) for document in LEARNED}
     with DataFolder(folder, writable=False) as data:
         job = run_job(data.collection("c"), OTHERS, teacher=TeacherVectors("t.npz", vectors))
     assert job.report.warning is None
@@ -540,7 +542,7 @@ def test_quickstart_says_it_of_judged_queries(
     Path("q.jsonl").write_text(
         "\n".join(json.dumps({"id": document.id, "text": document.text}) for document in some)
     )
-    Path("q.qrels").write_text("".join(f"{one.id} 0 {one.id} 1\n" for one in some))
+    Path("q.qrels").write_text("".join(f"{document.id} 0 {document.id} 1\n" for document in some))
     command = ["quickstart", "corpus.jsonl", "--no-serve", "--bits", "16", "--data-dir", "again"]
     assert main([*command, "--queries", "q.jsonl", "--qrels", "q.qrels"]) == 0
     printed = capsys.readouterr().out
@@ -556,7 +558,7 @@ def test_scores_of_the_estimator_say_it(folder: Path) -> None:
     hasher.fit(texts, labels)
     with pytest.warns(UserWarning, match=WARNING):
         hasher.score(texts[:30], labels[:30])
-    others = [one.text for one in OTHERS]
+    others = [document.text for document in OTHERS]
     alone = hasher.score(others, labels[:20])
     with pytest.warns(UserWarning, match="left out 30 queries of 50"):
         assert hasher.score([*texts[:30], *others], [*labels[:30], *labels[:20]]) == alone

@@ -84,7 +84,7 @@ def test_answers_are_those_of_their_generation(
     for code, k, filter_, result in answers[:: max(1, len(answers) // 2000)]:
         found = [(hit.id, hit.distance) for hit in result.hits[0]]
         expected = history[result.generation].ranked(code, None, filter_)[:k]
-        assert found == [(one.id, one.distance) for one in expected]
+        assert found == [(hit.id, hit.distance) for hit in expected]
 
 
 def test_writers_take_turns(tmp_path: Path) -> None:

@@ -245,8 +245,11 @@ def test_labels_and_contents_come_by_row(make: Make) -> None:
     assert coded.given_labels == [(), (), ()]
     assert [document.id for document in collection.all_documents()] == ["z", "a", "y"]
     contents = collection.all_documents()
-    assert [one.id for one in collection.documents_after(0, 2)] == ["z", "a"]
-    assert [one.id for one in collection.documents_after(contents[0].row, 9)] == ["a", "y"]
+    assert [document.id for document in collection.documents_after(0, 2)] == ["z", "a"]
+    assert [document.id for document in collection.documents_after(contents[0].row, 9)] == [
+        "a",
+        "y",
+    ]
     assert collection.documents_after(contents[2].row, 9) == []
     first = collection.scroll(2)
     assert [document.id for document in first.documents] == ["z", "a"]

@@ -102,9 +102,9 @@ class Model:
         name, value = step
         self.records = {id_: self.records[id_] for id_ in self.living()}
         if name == "upsert":
-            for record in {one["id"]: one for one in value}.values():
+            for record in {document["id"]: document for document in value}.values():
                 self.records.pop(record["id"], None)
-            last = {one["id"]: position for position, one in enumerate(value)}
+            last = {document["id"]: position for position, document in enumerate(value)}
             for place in sorted(last.values()):
                 record = dict(value[place])
                 ttl = record.pop("ttl_seconds", None)
@@ -147,16 +147,21 @@ def answers(collection: Collection) -> dict[str, Any]:
         "count": collection.count(),
         "len": len(collection),
         "of a label": collection.count(labelled),
-        "ids": [one.id for page in pages_of(collection) for one in page],
+        "ids": [document.id for page in pages_of(collection) for document in page],
         "sorted": [
-            one.id for page in pages_of(collection, labelled, parse_sort("n")) for one in page
+            document.id
+            for page in pages_of(collection, labelled, parse_sort("n"))
+            for document in page
         ],
-        "get": [one and one.id for one in collection.get_many([f"d{at}" for at in range(6)])],
+        "get": [
+            document and document.id
+            for document in collection.get_many([f"d{at}" for at in range(6)])
+        ],
         "existing": collection.existing_ids([f"d{at}" for at in range(6)]),
         "facets": collection.facets(parse_facets(["label"])).facets,
         "payloads": len(collection.coded_payloads(with_given_labels=True).payloads),
         "labels": collection.labelled_codes()[1],
-        "all": [one.id for one in collection.all_documents()],
+        "all": [document.id for document in collection.all_documents()],
         "statistics": collection.stats()["distinct_codes"],
         "problems": collection.verify().problems,
         "verified": collection.verify().documents,
@@ -261,7 +266,7 @@ def test_the_time_travels_in_exports_and_snapshots(
     assert restored is None or len(folder.collection("restored")) == 2
     clock.now += 10.5
     for name in ("notes", "restored"):
-        assert [one.id for one in folder.collection(name).all_documents()] == ["b"]
+        assert [document.id for document in folder.collection(name).all_documents()] == ["b"]
     assert folder.reindex("notes", "words", "again", None, None) == 1
     clock.now += 60
     assert len(folder.collection("again")) == len(folder.collection("restored")) == 0

@@ -65,9 +65,9 @@ def held_in(collection: CollectionBackend) -> Versions:
     stored = collection.all_documents()
     versions = {document.id: int(document.payload["version"]) for document in stored}
     assert len(versions) == len(stored) == len(collection)
-    assert all(one.code == code_of(one.id, versions[one.id]) for one in stored)
+    assert all(document.code == code_of(document.id, versions[document.id]) for document in stored)
     kept = [[] if document.vector is None else document.vector.tolist() for document in stored]
-    assert kept == [vector_of(one.id, versions[one.id]).tolist() for one in stored]
+    assert kept == [vector_of(document.id, versions[document.id]).tolist() for document in stored]
     hits = collection.search([Query(code="0" * (N_BITS // 4))], 10_000).hits[0]
     assert sorted(hit.id for hit in hits) == sorted(versions)
     assert collection.verify().problems == []

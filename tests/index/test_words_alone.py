@@ -292,7 +292,7 @@ def test_a_service_has_it(tmp_path: Path) -> None:
         for method in ("tcm", "margin"):
             path = f"/v1/collections/plain/labels/suggest?n=3&method={method}"
             suggested = client.get(path).json()["documents"]
-            assert len({one["id"] for one in suggested}) == 3
+            assert len({document["id"] for document in suggested}) == 3
         job = client.post(
             "/v1/collections/plain/reindex", json={"encoder": "words", "into": "coded"}
         ).json()

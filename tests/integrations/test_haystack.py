@@ -277,7 +277,7 @@ def test_a_search_finds_the_best_of_what_matches(
 ) -> None:
     memory = in_both(lasting, documents)
     expected, compares = found_in_memory(memory, filters)
-    everything = [one.id for one in lasting.search("a cat", top_k=9, ranking="hamming")]
+    everything = [document.id for document in lasting.search("a cat", top_k=9, ranking="hamming")]
     assert sorted(everything) == sorted(document.id for document in documents)
     if compares:
         found = lasting.search("a cat", top_k=top_k, filters=filters, ranking="hamming")

@@ -162,7 +162,7 @@ def test_the_command_line_takes_programs(
         for document in documents
     ]
     (tmp_path / "points.jsonl").write_text("\n".join(lines))
-    programs = {one.id: list(PROGRAMS.values())[i % 3] for i, one in enumerate(documents)}
+    programs = {document.id: list(PROGRAMS.values())[i % 3] for i, document in enumerate(documents)}
     save_programs(tmp_path / "programs.jsonl", programs)
     monkeypatch.chdir(tmp_path)
     command = "train metric --data points.jsonl --bits 16 --epochs 1 --similarity programs --out e"

@@ -27,7 +27,7 @@ def test_of_long_texts_fewer_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
     collection = text_collection(tmp_path)
     collection.upsert([Document(f"d{at}", "apple bread " * 10) for at in range(300)])
     whole = VectorCache().of(collection).documents
-    assert [one.id for one in whole] == [f"d{at}" for at in range(300)]
+    assert [document.id for document in whole] == [f"d{at}" for at in range(300)]
     monkeypatch.setattr(suggestions, "MAX_CHARACTERS", 120 * 100)
     vectors = VectorCache().of(collection)
     rows = [document.row for document in vectors.documents]

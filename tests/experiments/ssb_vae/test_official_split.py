@@ -21,6 +21,6 @@ def test_26_test_texts_of_snippets_are_also_in_train() -> None:
     for document in train:
         classes.setdefault(document.text, set()).add(document.labels)
     both = [document for document in test if document.text in classes]
-    assert [one.id for one in both] == [f"test-{number:05}" for number in REPEATED]
+    assert [document.id for document in both] == [f"test-{number:05}" for number in REPEATED]
     other = [document.id for document in both if document.labels not in classes[document.text]]
     assert other == ["test-00406", "test-00965"]

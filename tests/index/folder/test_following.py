@@ -158,7 +158,7 @@ def check_against(model: Model, collection: Collection, code: str) -> None:
     for filter_ in (None, LOW):
         result = collection.search([Query(code=code)], 10_000, filter=filter_)
         found = [(hit.id, hit.distance) for hit in result.hits[0]]
-        assert found == [(one.id, one.distance) for one in model.ranked(code, None, filter_)]
+        assert found == [(hit.id, hit.distance) for hit in model.ranked(code, None, filter_)]
     assert len(collection) == len(model.held)
 
 
@@ -211,7 +211,7 @@ def test_answers_of_a_reader_are_those_of_their_generation(
             generations.add(result.generation)
             found = [(hit.id, hit.distance) for hit in result.hits[0]]
             ranked = history[result.generation].ranked(code, None, filter_)[:30]
-            assert found == [(one.id, one.distance) for one in ranked]
+            assert found == [(hit.id, hit.distance) for hit in ranked]
         return len(generations)
 
     with (

@@ -87,10 +87,10 @@ def test_milvus_finds_what_matches(
     collection = fill(payloads)
     stored = collection.all_documents()
     read_back = [json.loads(payload_to_json(payload)) for payload in payloads]
-    assert [one.payload for one in stored] == read_back
+    assert [document.payload for document in stored] == read_back
     for record in records:
         filter_ = parse_filter(record)
-        expected = [one.id for one in stored if passes(one.payload, record)]
+        expected = [document.id for document in stored if passes(document.payload, record)]
         page = collection.scroll(1000, filter=filter_)
         assert [document.id for document in page.documents] == expected
         assert collection.count(filter_) == len(expected)

@@ -32,9 +32,15 @@ def expected(
     collection: Collection, text: str, filter_: Filter | None = None
 ) -> list[tuple[str, float]]:
     held = {document.row: document for document in collection.all_documents()}
-    oracle = BruteForceBm25([(row, one.text or "") for row, one in held.items()], ANALYZER)
+    oracle = BruteForceBm25(
+        [(row, document.text or "") for row, document in held.items()], ANALYZER
+    )
     found = [(held[row], score / UNIT) for score, row in oracle.rank(text, len(held))]
-    return [(one.id, score) for one, score in found if not filter_ or filter_.matches(one.payload)]
+    return [
+        (document.id, score)
+        for document, score in found
+        if not filter_ or filter_.matches(document.payload)
+    ]
 
 
 def pairs(hits: list[Hit]) -> list[tuple[str, float]]:

@@ -253,7 +253,7 @@ def test_a_collection_ranks_all_of_its_documents(collection: Collection) -> None
     result = collection.search(queries, 200, ranking="hybrid")
     for position, hits in enumerate(result.hits):
         expected = brute_force(queries, position, codes, texts, DEFAULT_WEIGHT)
-        score_of = dict(zip((one.id for one in held), expected.tolist(), strict=True))
+        score_of = dict(zip((document.id for document in held), expected.tolist(), strict=True))
         assert [hit.score for hit in hits] == pytest.approx([score_of[hit.id] for hit in hits])
         assert sorted(score_of) == sorted(hit.id for hit in hits)
 

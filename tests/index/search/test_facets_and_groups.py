@@ -231,7 +231,7 @@ def test_a_listing_by_a_field_of_no_document_is_in_the_order_of_insertion(
 ) -> None:
     documents = filled(collection, 30)
     listed = collection.scroll(100, sort=parse_sort(["none:desc"])).documents
-    assert [one.id for one in listed] == [document.id for document in documents]
+    assert [document.id for document in listed] == [document.id for document in documents]
 
 
 @given(SORTS, st.integers(1, 40), st.integers(0, 99))
@@ -243,8 +243,8 @@ def test_a_sorted_listing_is_a_stable_sort_with_missing_values_last(
     try:
         expected = filled(collection, 80, seed)
         for field, order in reversed(sort):
-            present = [one for one in expected if one.payload.get(field) is not None]
-            missing = [one for one in expected if one.payload.get(field) is None]
+            present = [document for document in expected if document.payload.get(field) is not None]
+            missing = [document for document in expected if document.payload.get(field) is None]
             present.sort(key=lambda one: place(one.payload[field]), reverse=order == "desc")
             expected = present + missing
         fields = parse_sort([f"{field}:{order}" for field, order in sort])
@@ -257,7 +257,7 @@ def test_a_sorted_listing_is_a_stable_sort_with_missing_values_last(
             cursor = page.next_cursor
             if cursor is None:
                 break
-        assert found == [one.id for one in expected]
+        assert found == [document.id for document in expected]
     finally:
         collection.close()
 

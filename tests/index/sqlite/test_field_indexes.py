@@ -71,7 +71,7 @@ def found(collection: Collection, filter_: Filter) -> tuple[set[str], set[str], 
     cursor: str | None = None
     while True:
         page = collection.scroll(3, cursor, filter_)
-        scrolled |= {one.id for one in page.documents}
+        scrolled |= {document.id for document in page.documents}
         cursor = page.next_cursor
         if cursor is None:
             break
@@ -123,7 +123,7 @@ def test_indexes_change_no_answer(
             else:
                 given_ = [Document(id=id_, code="00", payload=item) for id_, item in write.items()]
                 collection.upsert(given_)
-                payloads |= {one.id: _read_back(one.payload) for one in given_}
+                payloads |= {document.id: _read_back(document.payload) for document in given_}
             for record in asked:
                 filter_ = parse_filter(record)
                 right = expected(payloads, filter_)
@@ -216,7 +216,7 @@ def test_a_page_reads_no_more_documents_than_it_shows(
         collection.delete(["4"])
         asked.clear()
         page = collection.scroll(2, None, FILTER)
-        assert [one.id for one in page.documents] == ["3", "5"]
+        assert [document.id for document in page.documents] == ["3", "5"]
         # One more tells whether there is another page; of the first three one was deleted.
         assert asked == [3, 3]
 
@@ -276,7 +276,7 @@ def test_of_long_strings_only_what_filters_look_at_is_packed(collection: Collect
     # Which no request may name, but a caller of the library can.
     filters += [AnyOf("t", (strings[4],)), InRange("t", gt=strings[3])]
     for filter_ in filters:
-        wanted = {one.id for one in documents if filter_.matches(one.payload)}
+        wanted = {document.id for document in documents if filter_.matches(document.payload)}
         assert found(collection, filter_)[0] == wanted
     assert collection.verify().problems == []
 
@@ -299,7 +299,7 @@ def test_a_run_with_too_much_in_lists_is_left_to_the_payloads(
     assert max(packed()) < 400
     filters = [{"field": "t", "eq": 5}, {"field": "t", "eq": "x"}, {"not": {"field": "t", "gt": 9}}]
     for filter_ in map(parse_filter, filters):
-        wanted = {one.id for one in documents if filter_.matches(one.payload)}
+        wanted = {document.id for document in documents if filter_.matches(document.payload)}
         assert found(collection, filter_) == (wanted, wanted, len(wanted))
     assert collection.verify().problems == []
     collection.delete([str(number) for number in range(1, 30, 2)])

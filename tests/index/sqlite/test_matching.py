@@ -136,7 +136,9 @@ def test_columns_find_the_rows_that_pass_a_filter(
         collection.upsert(documents)
         columns = FieldColumns(opened)
         for filter_ in given_filters:
-            expected = [at + 1 for at, one in enumerate(documents) if passes(one.payload, filter_)]
+            expected = [
+                at + 1 for at, document in enumerate(documents) if passes(document.payload, filter_)
+            ]
             for _ in range(3):  # a column is read for the second filter of a field
                 found = columns.matching(parse_filter(filter_))
                 assert found is None or found.rows.tolist() == expected

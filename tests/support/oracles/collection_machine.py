@@ -102,7 +102,7 @@ class CollectionMachine(RuleBasedStateMachine):
         )
         expected = self.model.ranked(code, radius, filter_)
         hits = result.hits[0]
-        assert found_in(hits) == [(one.distance, one.id) for one in expected[:k]]
+        assert found_in(hits) == [(hit.distance, hit.id) for hit in expected[:k]]
         assert [(hit.distance, hit.row) for hit in hits] == sorted(
             (h.distance, h.row) for h in hits
         )

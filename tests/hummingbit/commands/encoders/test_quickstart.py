@@ -186,18 +186,18 @@ def test_a_sample_is_drawn_from_the_whole_source_and_again_the_same(
     lines = [json.dumps({"id": str(at), "text": f"text {at}"}) for at in range(1000)]
     (tmp_path / "d.jsonl").write_text("\n".join(lines))
     whole = read_corpus(tmp_path / "d.jsonl", Layout(), print)
-    assert [one.id for one in whole.sample] == [str(at) for at in range(1000)]
+    assert [document.id for document in whole.sample] == [str(at) for at in range(1000)]
     assert not whole.is_sampled
     monkeypatch.setattr(quickstart_corpus, "MAX_SAMPLE", 100)
     corpus = read_corpus(tmp_path / "d.jsonl", Layout(), print)
-    places = [int(one.id) for one in corpus.sample]
+    places = [int(document.id) for document in corpus.sample]
     assert (len(places), places) == (100, sorted(set(places)))
     assert 350 < sum(places) / 100 < 650
     again = read_corpus(tmp_path / "d.jsonl", Layout(), print)
     for name in ("sample", "held_out"):
-        ids = [[one.id for one in getattr(found, name)] for found in (corpus, again)]
+        ids = [[document.id for document in getattr(found, name)] for found in (corpus, again)]
         assert ids[0] == ids[1]
-    held_out = {one.id for one in corpus.held_out}
+    held_out = {document.id for document in corpus.held_out}
     assert len(held_out) == 10
     assert {document.id for document in corpus.stored_documents()} == {
         *map(str, range(1000))
@@ -458,7 +458,7 @@ def test_every_other_word_is_replaced_by_a_related_one_that_the_answer_lacks() -
             )[at % 2]
         ]
     ]
-    queries = [" ".join((one.text or "").split()[:4]) for one in documents]
+    queries = [" ".join((document.text or "").split()[:4]) for document in documents]
     found = paraphrased(queries, documents)
     astronomy = set("sun moon star orbit comet planet galaxy dust".split())
     for query, other, document in zip(queries, found, documents, strict=True):

@@ -293,7 +293,7 @@ def test_two_evaluations_are_compared_and_held_to_a_gate(
     assert compared["gate"][0]["condition"] == "min"
     assert "4 queries" in compared["notes"][0]
     asked = client.get(f"/v1/evaluations/{ids[1]}/queries").json()["queries"]
-    assert [one["id"] for one in asked] == reports[1]["query_ids"]
+    assert [document["id"] for document in asked] == reports[1]["query_ids"]
     assert asked[0]["text"] == documents[4]["text"]
     for wrong, field in (({"baseline": ids[1], "gate": "nope"}, "/gate"),):
         problem = check_problem(
