@@ -6,16 +6,16 @@ them in batches of 32. The student encodes the same texts in one batch. Each rou
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import in_turn, options
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.training.teachers import TeacherError, load_sentence_transformer
@@ -57,25 +57,14 @@ def _compare(
     batch_size: int,
     rounds: int,
 ) -> None:
-    times: dict[str, list[float]] = {"student": [], "teacher": []}
-    for number in range(rounds):
-        start = number * batch_size % max(1, len(texts) - batch_size + 1)
-        batch = list(texts[start : start + batch_size])
-        for name, encode in (("student", student), ("teacher", teacher)):
-            times[name].append(_seconds(encode, batch))
-    student_rate, teacher_rate = (
-        len(batch) / median(times[name]) for name in ("student", "teacher")
-    )
-    ratio = median([b / a for a, b in zip(times["student"], times["teacher"], strict=True)])
-    print(f"{len(batch)} texts per round, one thread, medians of {rounds} rounds")
+    starts = (number * batch_size % max(1, len(texts) - batch_size + 1) for number in range(rounds))
+    batches = [[*texts[start : start + batch_size]] for start in starts]
+    times = in_turn({"student": student, "teacher": teacher}, batches)
+    rates = [len(batches[0]) / median(of_one) for of_one in times.values()]
+    ratio = median(np.divide(times["teacher"], times["student"]))
+    print(f"{len(batches[0])} texts per round, one thread, medians of {rounds} rounds")
     print(f"{'':<12} {'student':>15} {'teacher':>15} {'ratio':>7}")
-    print(f"{'texts':<12} {student_rate:>13,.0f}/s {teacher_rate:>13,.0f}/s {ratio:>6.0f}×")
-
-
-def _seconds(encode: Callable[[list[str]], Any], texts: list[str]) -> float:
-    began = time.perf_counter()
-    encode(texts)
-    return time.perf_counter() - began
+    print(f"{'texts':<12} {rates[0]:>13,.0f}/s {rates[1]:>13,.0f}/s {ratio:>6.0f}×")
 
 
 if __name__ == "__main__":

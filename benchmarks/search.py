@@ -12,11 +12,11 @@ Run as ``python -m benchmarks.search``.
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import faiss
 import numpy as np
@@ -32,8 +32,6 @@ from tests.support.oracles.brute_force import BruteForceIndex
 
 QUERIES = 2000
 OURS, FLAT = "hummingbit", "FAISS Flat"
-
-Record = dict[str, Any]
 
 TimedSearch = Callable[[Codes, int], object]
 """A search that is timed, whatever it returns."""
@@ -61,58 +59,45 @@ def main() -> None:
                 codes = KINDS[kind](rng, int(size) + QUERIES, n_bits)
                 # Copies, so that the queries do not keep the whole array alive.
                 queries, codes = codes[:QUERIES].copy(), codes[QUERIES:].copy()
-                setting = {"kind": kind, "bits": n_bits, "codes": len(codes)}
-                setting["floor_us"] = floor(codes)
-                compare(setting, contestants, codes, queries, arguments)
+                print(f"\n{kind}, {n_bits} bits, {len(codes):,} codes", end=": ")
+                compare(contestants, codes, queries, arguments)
 
 
 def compare(
-    setting: Record,
-    contestants: dict[str, Contestant],
-    codes: Codes,
-    queries: Codes,
-    arguments: argparse.Namespace,
+    contestants: dict[str, Contestant], codes: Codes, queries: Codes, arguments: argparse.Namespace
 ) -> None:
-    """Build every contestant, time all of them interleaved, and print the records."""
-    searches: dict[str, Search] = {}
-    built: dict[str, Record] = {}
+    """Build every contestant, time all of them interleaved, and print the figures."""
     choice: Choice = build(codes, np.arange(len(codes)))
-    setting = {**setting, "engine": choice.code_index.name, "reason": choice.reason}
     check(choice, codes, queries[:20])
+    print(choice.reason)
     del choice
-    print(
-        f"\n{setting['kind']}, {setting['bits']} bits, {setting['codes']:,} codes:"
-        f" {setting['reason']}"
-    )
+    searches: dict[str, Search] = {}
+    costs: dict[str, str] = {}
     for name, contestant in contestants.items():
         if len(codes) > contestant.max_codes:
             continue
         try:
             resident_before, began = resident_bytes(), time.process_time()
             searches[name] = contestant.build(codes)
-            built[name] = {
-                "build_s": time.process_time() - began,
-                "resident_mb": (resident_bytes() - resident_before) / 1e6,
-            }
         except ImportError as error:
             print(f"  {name}: left out ({error})")
-    for k in arguments.k:
-        for batch in (1, 100):
-            print(f"  k={k} batch={batch}; reading all once: {setting['floor_us']:.0f} µs")
-            times = interleaved(searches, queries, k, batch, arguments.rounds)
-            ours = statistics.median(times[OURS]), statistics.mean(times[OURS])
-            for name, of_one in times.items():
-                median, mean = statistics.median(of_one), statistics.mean(of_one)
-                exact = contestants[name].exact
-                share = 1.0 if exact else recall(searches[name], codes, queries[:50], k)
-                print(
-                    f"    {name:18} {median:10.1f} µs  mean {mean:10.1f}"
-                    f"  p95 {np.percentile(of_one, 95):10.1f}  ratio {median / ours[0]:8.2f}"
-                    f"  of means {mean / ours[1]:8.2f}  recall {share:.3f}"
-                    f"  built {built[name]['build_s']:7.2f} s"
-                    f"  {built[name]['resident_mb']:7.0f} MB",
-                    flush=True,
-                )
+            continue
+        seconds, added = time.process_time() - began, resident_bytes() - resident_before
+        costs[name] = f"built {seconds:7.2f} s  {added / 1e6:7.0f} MB"
+    for k, batch in itertools.product(arguments.k, (1, 100)):
+        print(f"  k={k} batch={batch}; reading all once: {floor(codes):.0f} µs")
+        times = interleaved(searches, queries, k, batch, arguments.rounds)
+        ours = statistics.median(times[OURS]), statistics.mean(times[OURS])
+        for name, of_one in times.items():
+            median, mean = statistics.median(of_one), statistics.mean(of_one)
+            exact = contestants[name].exact
+            share = 1.0 if exact else recall(searches[name], codes, queries[:50], k)
+            print(
+                f"    {name:18} {median:10.1f} µs  mean {mean:10.1f}"
+                f"  p95 {np.percentile(of_one, 95):10.1f}  ratio {median / ours[0]:8.2f}"
+                f"  of means {mean / ours[1]:8.2f}  recall {share:.3f}  {costs[name]}",
+                flush=True,
+            )
 
 
 def interleaved(
