@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -27,7 +28,8 @@ def test_the_demo_trains_indexes_evaluates_and_serves_a_curl_line_that_works(
     tmp_path: Path,
 ) -> None:
     port = free_port()
-    command = [sys.executable, "-m", "hummingbit", "demo", "--data-dir", str(tmp_path / "demo")]
+    data = Path(os.environ.get("DEMO_DATA", tmp_path / "demo"))
+    command = [sys.executable, "-m", "hummingbit", "demo", "--data-dir", str(data)]
     with subprocess.Popen(
         [*command, "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as demo:
@@ -57,7 +59,7 @@ def test_the_demo_trains_indexes_evaluates_and_serves_a_curl_line_that_works(
     assert both[0] > words[0]
     assert both[3] > words[3] - 0.05
     # The ranking that is served has a row with its weight, and every row its spread.
-    with DataFolder(tmp_path / "demo", writable=False) as folder:
+    with DataFolder(data, writable=False) as folder:
         weight = folder.collection("docstrings").hybrid_weight
     rows = [line for line in printed.splitlines() if re.search(r"( +0\.\d{3}){2,}$", line)]
     assert figures(printed, f"served: hybrid, {weight:g}") == both
