@@ -11,9 +11,9 @@ with our encoder as its transform. It has its own environment:
 
 With ``--folder``, the corpus and our index are kept for the next run, so the benchmark can be run
 in pieces, with other clients or peers. A peer that is not installed is left out with a message.
-Clients measure latencies and rates. "CPU µs" is the processor time that the processes of our
-service take per search. "empty" is the floor: an application that answers the same requests with
-``{}``, on the same server.
+Clients measure latencies and rates. "CPU µs" is the processor time that the processes of a service
+take per search, where it is known. "empty" is the floor: an application that answers the same
+requests with ``{}``, on the same server.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def txtai(corpus: Corpus, python: Path) -> Iterator[list[System]]:
                     return [int(hit["id"]) for hit in json.load(response)]
 
             load = ["benchmarks.harness.load", address, "GET", "-", str(paths_file)]
-            yield [System("txtai", load, search)]
+            yield [System("txtai", load, search, process.pid)]
         finally:
             process.terminate()
             process.wait()
