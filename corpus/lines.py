@@ -83,6 +83,14 @@ def in_blocks(rows: Iterator[Row]) -> Iterator[list[Row]]:
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
+def suffixes_of(path: Path) -> tuple[str, str]:
+    """Return the suffix of the format and that of the compression, in lower case, or ''."""
+    last = path.suffix.lower()
+    if last in COMPRESSIONS:
+        return path.with_suffix("").suffix.lower(), last
+    return last, ""
+
+
 def open_bytes(path: Path) -> BinaryIO:
     """Open a file for reading; decompress it if its suffix is `.gz`, `.xz` or `.bz2`.
 

@@ -24,7 +24,6 @@ from hummingbit.corpus.document import (
 from hummingbit.corpus.json_rows import read_json, read_json_lines
 from hummingbit.corpus.layout import IN_LIST, Layout, Numbering, value_at
 from hummingbit.corpus.lines import (
-    COMPRESSIONS,
     HINTS,
     BadLine,
     ReadError,
@@ -34,6 +33,7 @@ from hummingbit.corpus.lines import (
     open_text,
     read_markdown,
     read_text_lines,
+    suffixes_of,
 )
 from hummingbit.corpus.named_sets import DATASETS, load_dataset
 from hummingbit.corpus.tables import FieldTypes, read_table
@@ -70,7 +70,7 @@ def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -
     if (folder / STATE).is_file():
         files: list[dict[str, str]] = _read_json(folder / STATE, "_data_files")
         return read_arrow([folder / Path(file["filename"]).name for file in files], layout)
-    texts = (path for suffix in TEXT_SUFFIXES for path in folder.rglob(f"*{suffix}"))
+    texts = (path for path in folder.rglob("*") if path.suffix.lower() in TEXT_SUFFIXES)
     paths = sorted(path for path in texts if not _is_hidden(path.relative_to(folder)))
     if not paths:
         message = f"is a folder without {' or '.join(TEXT_SUFFIXES)} files; name one file"
@@ -95,7 +95,9 @@ def _read_texts(
                 notice_of_file = partial(_notice_of_file, relative, notice)
                 stream, _ = open_text(file, str(path), layout.encoding, notice_of_file)
                 text = stream.read().decode().removeprefix("\ufeff")
-                fields, text = _split_front_matter(text) if path.suffix == ".md" else ({}, text)
+                fields, text = (
+                    _split_front_matter(text) if path.suffix.lower() == ".md" else ({}, text)
+                )
                 yield Row(number, {**fields, **record, "text": text})
         except UnicodeDecodeError:
             yield Row(number, reason=f"{relative} is not UTF-8; name its encoding with --encoding")
@@ -325,7 +327,7 @@ def count_documents(source: str | Path) -> int | None:
     path = Path(source)
     if not path.is_file():
         return None
-    suffix, compression = _suffixes(path)
+    suffix, compression = suffixes_of(path)
     if suffix not in FORMATS or not FORMATS[suffix].has_line_for_each or compression:
         return None
     with path.open("rb") as file:
@@ -345,7 +347,7 @@ def _check_file(path: Path) -> None:
         raise ReadError(f"{path}: {reason}") from None
     if stat.S_ISDIR(mode):
         return
-    suffix, compression = _suffixes(path)
+    suffix, compression = suffixes_of(path)
     if suffix not in FORMATS:
         hint = f"; {HINTS[suffix]}" if suffix in HINTS else ""
         fault = (
@@ -357,21 +359,13 @@ def _check_file(path: Path) -> None:
         raise ReadError(f"{path}: a compressed {suffix} file cannot be read; decompress it first")
 
 
-def _suffixes(path: Path) -> tuple[str, str]:
-    """Return the suffix of the format and that of the compression, empty if there is none."""
-    last = path.suffix.lower()
-    if last in COMPRESSIONS:
-        return path.with_suffix("").suffix.lower(), last
-    return last, ""
-
-
 def _read_rows(
     path: Path, layout: Layout, notice: Callable[[str], None], types: FieldTypes | None
 ) -> Iterator[Row]:
     if path.is_dir():
         yield from read_folder(path, layout, notice)
     else:
-        yield from FORMATS[_suffixes(path)[0]].read(path, layout, notice, types)
+        yield from FORMATS[suffixes_of(path)[0]].read(path, layout, notice, types)
 
 
 class _Documents:

@@ -29,6 +29,7 @@ from hummingbit.corpus.lines import (
     most_unpacked,
     open_bytes,
     read_all,
+    suffixes_of,
 )
 
 # A point of another store, before it becomes a document.
@@ -95,9 +96,9 @@ def read_milvus(path: Path) -> Iterator[Point]:
     """
     line = 0
     parts = _parts(path)
-    parsed = json_columns(parts) - {DYNAMIC} if parts[0].suffix == PARQUET else frozenset()
+    parsed = json_columns(parts) - {DYNAMIC} if _is_parquet(parts[0]) else frozenset()
     for part in parts:
-        byte_lists = byte_list_columns(part) if part.suffix == PARQUET else frozenset()
+        byte_lists = byte_list_columns(part) if _is_parquet(part) else frozenset()
         for row in _rows(part):
             line += 1
             yield _milvus_point(part, line, row, parsed, byte_lists)
@@ -106,19 +107,23 @@ def read_milvus(path: Path) -> Iterator[Point]:
 def _parts(path: Path) -> list[Path]:
     """Return the files in the order in which they were written: by the numbers in their names."""
     if not path.is_dir():
-        if path.suffix not in SUFFIXES:
+        if path.suffix.lower() not in SUFFIXES:
             raise ReadError(f"{path}: the suffix must be {' or '.join(SUFFIXES)}")
         return [path]
-    parts = [part for suffix in SUFFIXES for part in path.rglob(f"*{suffix}")]
+    parts = [part for part in path.rglob("*") if part.suffix.lower() in SUFFIXES]
     if not parts:
         raise ReadError(f"{path}: is a folder without {' or '.join(SUFFIXES)} files")
-    if len({part.suffix for part in parts}) > 1:
+    if len({part.suffix.lower() for part in parts}) > 1:
         raise ReadError(f"{path}: has files of both formats; it must have files of one")
     return sorted(parts, key=lambda part: ([*map(int, re.findall(r"\d+", part.stem))], str(part)))
 
 
+def _is_parquet(part: Path) -> bool:
+    return part.suffix.lower() == PARQUET
+
+
 def _rows(part: Path) -> Iterator[Row]:
-    if part.suffix == PARQUET:
+    if _is_parquet(part):
         yield from read_parquet(part, None)
         return
     with open_bytes(part) as stream:
@@ -179,7 +184,7 @@ def read_qdrant(
         ReadError: if a value is not a point, or the file is a snapshot, whose format is internal to
             Qdrant.
     """
-    if path.is_file() and path.suffix != ".gz" and tarfile.is_tarfile(path):
+    if path.is_file() and path.suffix.lower() != ".gz" and tarfile.is_tarfile(path):
         reason = "is a snapshot, which only Qdrant can read; export the points with"
         raise ReadError(f"{path}: {reason} {SCROLL}, and import the responses")
     number = 0
@@ -207,7 +212,7 @@ def read_qdrant(
 
 def _values(path: Path) -> Iterator[tuple[int, object]]:
     """Yield the JSON values of a file with their lines: one for the whole file, or one a line."""
-    if ".json" in path.suffixes:
+    if suffixes_of(path)[0] == ".json":
         try:
             with open_bytes(path) as stream:
                 yield 1, parse_whole(read_all(stream, str(path)))

@@ -21,7 +21,7 @@ from hummingbit.corpus.layout import (
     is_named_as_person,
     rank_of,
 )
-from hummingbit.corpus.lines import ReadError
+from hummingbit.corpus.lines import ReadError, suffixes_of
 from hummingbit.corpus.readers import read_rows
 from hummingbit.corpus.tables import separator_of, with_lists
 
@@ -123,7 +123,7 @@ def survey(source: Path, settings: Layout) -> Survey:
     """
     raw = _Unchecked(encoding=settings.encoding, has_header=settings.has_header)
     records, bad = _sample(source, raw)
-    is_table = source.suffix.lower() in (".csv", ".tsv")
+    is_table = suffixes_of(source)[0] in (".csv", ".tsv")
     if settings.has_header and is_table and lacks_header(records):
         raw = replace(raw, has_header=False)
         records, bad = _sample(source, raw)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hummingbit.corpus.lines import suffixes_of
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.text_features import Floats, TextFeatures
@@ -73,8 +74,9 @@ def read_word_vectors(path: Path) -> WordVectors:
             different lengths or a number that is not finite.
         ReadError: if an archive or Parquet file does not have the format of its suffix.
     """
-    plain = path.name.removesuffix(".gz").endswith(PLAIN_FILES)
-    if not plain and path.suffix not in FILES:
+    suffix, compression = suffixes_of(path)
+    plain = suffix in PLAIN_FILES and compression in ("", ".gz")
+    if not plain and path.suffix.lower() not in FILES:
         expected = ", ".join([*FILES, *PLAIN_FILES])
         raise WordVectorsError(f"{path}: word vectors are read from files of {expected}")
     try:
@@ -106,7 +108,7 @@ def _read_columns(path: Path) -> Iterator[tuple[str, Any]]:
 def _read_lines(path: Path) -> Iterator[tuple[str, Any]]:
     with (
         gzip.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".gz"
+        if path.suffix.lower() == ".gz"
         else path.open(encoding="utf-8") as lines
     ):
         for number, line in enumerate(lines, 1):

@@ -220,12 +220,13 @@ def _found_layout(args: argparse.Namespace, source: str) -> Layout:
 
     The survey finds what ``quickstart`` finds.
     """
+    from hummingbit.corpus.lines import suffixes_of  # noqa: PLC0415 - see above
     from hummingbit.corpus.readers import FORMATS, ReadError  # noqa: PLC0415 - see above
     from hummingbit.corpus.survey import survey  # noqa: PLC0415
 
     asked, path = layout_of(args), Path(source)
-    surveyed = {suffix for suffix, format_ in FORMATS.items() if format_.has_fields}
-    is_surveyed = path.is_file() and not surveyed.isdisjoint(path.suffixes)
+    format_ = FORMATS.get(suffixes_of(path)[0])
+    is_surveyed = format_ is not None and format_.has_fields and path.is_file()
     if asked.text_fields or not is_surveyed:
         return asked
     try:

@@ -364,7 +364,7 @@ def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels]:
         InputError, TrecError, ReadError: if a file is malformed.
     """
     path = args.judgements
-    if path is not None and Path(path).suffix in {".jsonl", ".json"}:
+    if path is not None and Path(path).suffix.lower() in {".jsonl", ".json"}:
         if args.queries is not None:
             raise OptionError(
                 f"--queries: {path} has the texts of its queries; leave the option out"

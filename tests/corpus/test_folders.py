@@ -25,6 +25,17 @@ def test_a_folder_of_texts_is_labelled_by_the_folders_in_it(tmp_path: Path) -> N
     ]
 
 
+def test_suffixes_of_texts_may_be_in_capitals(tmp_path: Path) -> None:
+    (tmp_path / "A.TXT").write_text("goal")
+    (tmp_path / "B.MD").write_text("---\nyear: 1998\n---\nmatch")
+    documents = list(read_documents(tmp_path))
+    assert [(document.id, document.text) for document in documents] == [
+        ("A.TXT", "goal"),
+        ("B.MD", "match"),
+    ]
+    assert documents[1].payload == {"year": 1998}
+
+
 def test_hidden_files_and_folders_are_left_out(tmp_path: Path) -> None:
     for place in (".hidden.md", ".git/a.txt", "sport/.ipynb_checkpoints/b.txt", "sport/b.txt"):
         (tmp_path / place).parent.mkdir(exist_ok=True, parents=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,17 @@ def test_short_texts_without_a_header_are_no_names(tmp_path: Path) -> None:
     assert found == Layout(text_fields=("column2",), label_field="column1", has_header=False)
     path = table(tmp_path, ["topic", "name of product"], LABELS, words)
     assert survey(path, Layout()).layout.has_header
+
+
+@pytest.mark.parametrize("name", ["d.CSV", "d.csv.gz", "D.CSV.GZ"])
+def test_compression_and_capitals_of_a_name_do_not_change_what_is_found(
+    tmp_path: Path, name: str
+) -> None:
+    plain = table(tmp_path, [], LABELS, TEXTS)
+    other = tmp_path / name
+    content = plain.read_bytes()
+    other.write_bytes(gzip.compress(content) if name.lower().endswith(".gz") else content)
+    assert survey(other, Layout()).layout == survey(plain, Layout()).layout
 
 
 def test_several_labels_a_document_are_labels(tmp_path: Path) -> None:

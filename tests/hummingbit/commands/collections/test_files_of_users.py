@@ -181,15 +181,16 @@ def test_what_is_left_out_is_said(
     assert "to join Länge" not in shown
 
 
+@pytest.mark.parametrize("name", ["a.csv", "A.CSV"])
 def test_a_label_and_an_id_are_found_beside_a_field_named_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [f'{at + 100},"{text.replace(chr(34), "")}",{topic},{["en", "de"][at % 2]}'
             for at, (text, topic, _) in enumerate(TICKETS)]  # fmt: skip
-    Path("a.csv").write_text("\n".join(["nr,text,category,language", *rows]))
-    assert main(["index", "build", "calls", "a.csv", "--no-encoder"]) == 0
-    assert "a.csv: found text: text, label: category, id: nr" in capsys.readouterr().err
+    Path(name).write_text("\n".join(["nr,text,category,language", *rows]))
+    assert main(["index", "build", "calls", name, "--no-encoder"]) == 0
+    assert f"{name}: found text: text, label: category, id: nr" in capsys.readouterr().err
     with DataFolder(tmp_path, writable=False) as folder:
         stored = folder.collection("calls").get("102")
     assert stored is not None
