@@ -40,7 +40,7 @@ from hummingbit.corpus.named_sets import load_dataset, load_qrels
 from hummingbit.encoder.codes import code_from_hex
 from hummingbit.encoder.recipes import BaseRecipe
 from hummingbit.index.collection import Collection
-from hummingbit.index.confidence import BY_BOTH, BY_CODES, BY_RANKS, BY_WORDS, Evidence
+from hummingbit.index.confidence import OF_BOTH, OF_CODES, OF_RANKS, OF_WORDS, Evidence
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.ingestion import ingest
@@ -237,10 +237,10 @@ def make_queries(
 
 
 KINDS = {
-    BY_CODES: ("hamming", "asymmetric"),
-    BY_WORDS: ("bm25",),
-    BY_BOTH: ("hybrid",),
-    BY_RANKS: ("hybrid, rrf 60",),
+    OF_CODES: ("hamming", "asymmetric"),
+    OF_WORDS: ("bm25",),
+    OF_BOTH: ("hybrid",),
+    OF_RANKS: ("hybrid, rrf 60",),
 }
 """The rankings of each kind of features."""
 
@@ -273,7 +273,7 @@ def measure(corpus: str, seed: int, asked: dict[str, list[Judged]], root: Path |
                 continue
             query = collection.encode_queries([Query(text=judged.text)])
             for name, ranking in rankings.items():
-                is_found = not (query.is_unrecognized(0) and name in KINDS[BY_CODES])
+                is_found = not (query.is_unrecognized(0) and name in KINDS[OF_CODES])
                 ranked = ranking.rank(query, K)[0] if is_found else None
                 if ranked is None or not len(ranked.rows):
                     found[name].append(Hits(judged.kind, judged.text, NO_HITS, NO_HITS[:, 0] > 0))
@@ -323,7 +323,7 @@ def fit(kind: str, groups: Sequence[Sequence[Hits]]) -> Floats:
         return value, gradient
 
     bounds = [(None, None), *[(0, None)] * len(mean)]
-    if kind == BY_CODES:
+    if kind == OF_CODES:
         bounds[3] = (None, None)
     found = minimize(loss, np.zeros(x.shape[1]), jac=True, bounds=bounds, method="L-BFGS-B").x
     slopes = found[1:] / deviation

@@ -26,14 +26,14 @@ from typing import NamedTuple
 
 from hummingbit.encoder.spelling import QueryTerms
 
-BY_CODES, BY_WORDS, BY_BOTH, BY_RANKS = "codes", "words", "both", "ranks"
+OF_CODES, OF_WORDS, OF_BOTH, OF_RANKS = "codes", "words", "both", "ranks"
 """The kinds of features."""
 
 WEIGHTS: Mapping[str, tuple[float, ...]] = {
-    BY_CODES: (-2.252, 1.177, 2.972, -0.865),
-    BY_WORDS: (-4.140, 1.536),
-    BY_BOTH: (-4.146, 0.099, 0.166, 0.621),
-    BY_RANKS: (-9.820, 7.692, 0.827),
+    OF_CODES: (-2.252, 1.177, 2.972, -0.865),
+    OF_WORDS: (-4.140, 1.536),
+    OF_BOTH: (-4.146, 0.099, 0.166, 0.621),
+    OF_RANKS: (-9.820, 7.692, 0.827),
 }
 """The weights of each kind of features, w_0 first."""
 
@@ -93,7 +93,7 @@ def evidence_of_codes(
     the deviations of a document all of whose bits agree, and of one none of whose bits do.
     """
     return Evidence(
-        BY_CODES,
+        OF_CODES,
         (disagreement, known, math.log(max(n_documents, 1))),
         (agreement - disagreement, 0.0, 0.0),
     )

@@ -24,13 +24,13 @@ from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.confidence import (
-    BY_BOTH,
-    BY_RANKS,
+    OF_BOTH,
+    OF_RANKS,
+    OF_WORDS,
     Evidence,
     evidence_of_codes,
     known_share,
 )
-from hummingbit.index.confidence import BY_WORDS as OF_WORDS
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.compiled import CompiledIndex
 from hummingbit.index.engines.protocol import After, Rows, Weights, max_bit_weight
@@ -773,9 +773,8 @@ class HybridRanking(NamedRanking):
         """Rank the documents of a generation, given the moments of its codes and its texts.
 
         `weight` is that of the scores by codes, and a query learns from `n_feedback` documents,
-        both within the bounds of :mod:`hummingbit.index.rankings`, unless the moments have no
-        products; `feedback_weight` is that of what it learns. `fades` says whether words fade.
-        Unless it is `guarded`, no score is raised. The `statistics` of an earlier ranking's result
+        both within their bounds, unless the moments have no products; `feedback_weight` is that of
+        what it learns. `fades` says whether words fade. Unless it is `guarded`, no score is raised. The `statistics` of an earlier ranking's result
         reproduce the scores of its query.
         """
         self._codes = AsymmetricRanking(generation)
@@ -857,7 +856,7 @@ class HybridRanking(NamedRanking):
             # Where words fade, scores are higher by as much, but say no more of a document.
             fading = self._fading(share)
             at_zero = (0.0, 0.0, known_share)
-            of_all.append(Evidence(BY_BOTH, at_zero, (fading, fading * share, 0.0)))
+            of_all.append(Evidence(OF_BOTH, at_zero, (fading, fading * share, 0.0)))
         return of_all
 
     def _scorers(self, queries: EncodedQueries, n_best: int = GUARDED) -> Iterator[_Scorer]:
@@ -1167,7 +1166,7 @@ class ReciprocalRanking(NamedRanking):
             best = self._lexical.matches(weighed).best(1).scores
             share = float(best[0]) / UNIT * by_words.per_score if len(best) else 0.0
             at_zero, per_score = (0.0, share), ((self._constant + 1) / 2, 0.0)
-            of_all.append(Evidence(BY_RANKS, at_zero, per_score))
+            of_all.append(Evidence(OF_RANKS, at_zero, per_score))
         return of_all
 
     def _scores(self, queries: EncodedQueries) -> list[npt.NDArray[np.float64]]:

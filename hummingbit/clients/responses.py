@@ -1,13 +1,11 @@
-"""The responses of a service as types. They are plain dictionaries, as received."""
+"""The responses of a service as types. They are plain dictionaries, as received.
+
+``docs/service.md`` and ``/openapi.json`` explain the fields.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
-
-# The responses of a service as types. They are plain dictionaries, as received.
-#
-# ``docs/service.md`` and ``/openapi.json`` explain the fields.
-
 
 CodeFormat = Literal["hex", "base64", "bits"]
 Ranking = Literal["hamming", "asymmetric", "bm25", "hybrid"]
@@ -351,7 +349,7 @@ class Ready(TypedDict):
     encoders: list[str]
 
 
-# Responses about aliases, snapshots and jobs; see :mod:`hummingbit.clients.responses`.
+# Responses about aliases, snapshots and jobs.
 
 
 class Alias(TypedDict):
@@ -463,7 +461,7 @@ class Jobs(TypedDict):
     jobs: list[Job]
 
 
-# Responses about labels and judgements; see :mod:`hummingbit.clients.responses`.
+# Responses about labels and judgements.
 
 
 class AnnotationsWritten(TypedDict):

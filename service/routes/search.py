@@ -172,8 +172,7 @@ def _search_alone(
 
 # The search of a collection by one query.
 #
-# Most searches are answered by :mod:`hummingbit.service.routes.search`, all others by FastAPI's
-# route here.
+# Most searches are answered by :class:`FastPath`, all others by FastAPI's route here.
 
 
 # A vector with more numbers is parsed in a thread.
@@ -266,7 +265,7 @@ def check_radius(radius: int | None, collection: CollectionBackend, *location: s
 #
 # FastAPI resolves a route's dependencies anew for every request, which takes longer than a search
 # with a text and a limit. :class:`FastPath` answers searches with a short and valid body. Like the
-# route, its tasks call :func:`hummingbit.service.routes.search.search_response`.
+# route, its tasks call :func:`search_response`.
 
 
 PATH = "/v1/collections/{name}/search"
