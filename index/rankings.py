@@ -774,8 +774,8 @@ class HybridRanking(NamedRanking):
 
         `weight` is that of the scores by codes, and a query learns from `n_feedback` documents,
         both within their bounds, unless the moments have no products; `feedback_weight` is that of
-        what it learns. `fades` says whether words fade. Unless it is `guarded`, no score is raised. The `statistics` of an earlier ranking's result
-        reproduce the scores of its query.
+        what it learns. `fades` says whether words fade. Unless it is `guarded`, no score is raised.
+        The `statistics` of an earlier ranking's result reproduce the scores of its query.
         """
         self._codes = AsymmetricRanking(generation)
         self._generation = generation
