@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from textwrap import shorten
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
 
@@ -34,6 +33,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import CollectionExists, DataFolderError, StoreClosed
 from hummingbit.index.facets import FacetResult, parse_facets, parse_sort
 from hummingbit.index.filters import Filter
+from hummingbit.index.highlights import excerpt
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
 from hummingbit.index.recommendations import AVERAGE_VECTOR
@@ -263,7 +263,7 @@ def _line(hit: Hit) -> str:
 
 
 def _beginning(hit: Hit) -> str:
-    return "" if hit.text is None else shorten(hit.text, REPR_TEXT, placeholder=" …")
+    return "" if hit.text is None else excerpt(hit.text, REPR_TEXT)
 
 
 # What collections of this process and of a service have in common.

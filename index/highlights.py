@@ -13,6 +13,8 @@ from hummingbit.encoder.analyzers import Analyzer, may_combine
 
 PASSAGE = 240
 """The most characters of a passage."""
+LONG_WORD = 24
+"""A word with more characters is cut, rather than left out."""
 # Only so many characters of a text are searched for a passage.
 SEARCHED_LENGTH = 200_000
 
@@ -51,6 +53,29 @@ def highlight(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Hi
     inside = (match for match in matches if start <= match.start and match.end <= stop)
     marks = _merge_overlaps((match.start - start, match.end - start) for match in inside)
     return Highlight(text[start:stop], start, marks)
+
+
+def excerpt(text: str, width: int, at: int = 0) -> str:
+    """Return at most `width` characters of `text` as one line, those around position `at`.
+
+    White space becomes single spaces. A text that is longer is cut between words, or between
+    characters where words are long or the script has none, and … stands for what is left out.
+    """
+    whole = " ".join(text.split())
+    if len(whole) <= width:
+        return whole
+    begin = len(" ".join(text[:at].split()))
+    start = max(0, min(begin - width // 4, len(whole) - width + 2))
+    if start > 0:
+        space = whole.find(" ", start - 1, begin + 1)
+        start = start if space < 0 else space + 1
+    before = "… " if start else ""
+    stop = start + width - len(before)
+    if stop >= len(whole):
+        return before + whole[start:]
+    stop -= 2
+    space = whole.rfind(" ", max(begin, stop - LONG_WORD) + 1, stop + 1)
+    return f"{before}{whole[start : stop if space < 0 else space]} …"
 
 
 def _best_run(matches: list[_Match], weights: Mapping[str, float]) -> tuple[int, int]:

@@ -6,7 +6,6 @@ import argparse
 import json
 import shutil
 import sys
-import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING, Field
 from dataclasses import fields as dataclass_fields
@@ -32,6 +31,7 @@ from hummingbit.corpus.document import Vector, parse_vector
 from hummingbit.corpus.json_rows import parse_strictly
 from hummingbit.corpus.lines import LineError
 from hummingbit.index.facets import FacetResult
+from hummingbit.index.highlights import excerpt
 from hummingbit.index.rankings import HAMMING
 from hummingbit.index.recommendations import AVERAGE_VECTOR, STRATEGIES
 from hummingbit.index.records import Query
@@ -101,7 +101,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--with-text",
         action="store_true",
         default=None,
-        help="print the text of each hit; on a terminal that is the default",
+        help="print a line of the text of each hit below it; on a terminal that is the default",
     )
     text.add_argument(
         "--no-text", dest="with_text", action="store_false", help="do not print texts"
@@ -129,9 +129,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a hit a line: distance, confidence, id and the requested fields, then its text.
+    """Print a hit a line: distance, confidence, id, the requested fields, an excerpt of its text.
 
-    Without a line of its own, the text stands where a hit has no payload.
+    On a terminal, and if it is asked for, the excerpt has a line of its own.
     """
     asked = args.with_text or args.with_passage
     args.text_lines = asked or (args.with_text is None and sys.stdout.isatty())
@@ -254,6 +254,7 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
         "with_payload": args.payload_fields or not args.no_payload,
         "facets": args.facets,
         "with_text": args.with_text or None,
+        "highlight": (args.with_text and not args.json) or None,
         "with_cursor": args.json or None,
         "with_confidence": None if args.like or args.unlike else True,
     }
@@ -267,6 +268,7 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
             fields[request_name(option)] = value
     if args.like or args.unlike:
         fields.pop("with_cursor")
+        fields.pop("highlight")
         used = {name for name, value in fields.items() if value is not None}
         if others := used - {*RECOMMENDATION_OPTIONS}:
             name = min(others).replace("_", "-")
@@ -279,17 +281,27 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print_hit(hit: Mapping[str, Any], ranking: str, *, has_text_line: bool) -> None:
-    """Print the line of a hit and, with `has_text_line`, the beginning of its text on the next."""
-    text = (hit.get("passage") or {}).get("text", hit.get("text"))
-    if text is not None:
-        width = shutil.get_terminal_size().columns - len(INDENT)
-        text = textwrap.shorten(text, max(20, width), placeholder=" …")
-    print(_line(hit, ranking, "" if has_text_line else text or ""))
+    """Print the line of a hit, and an excerpt of its text on it or, with `has_text_line`, below."""
+    text = _excerpt(hit, max(20, shutil.get_terminal_size().columns - len(INDENT)))
+    print(_line(hit, ranking, None if has_text_line else text))
     if has_text_line and text is not None:
         print(f"{INDENT}{without_controls(text)}")
 
 
-def _line(hit: Mapping[str, Any], ranking: str, text: str) -> str:
+def _excerpt(hit: Mapping[str, Any], width: int) -> str | None:
+    """Return a line of the text of a hit, or of the passage that ranked it; None without a text.
+
+    A long text is cut to where words of the query are close together, if it has any.
+    """
+    passage = hit.get("passage") or {"text": hit.get("text"), "start": 0}
+    if passage["text"] is None:
+        return None
+    highlight = hit.get("highlight") or {"marks": []}
+    at = highlight["start"] + highlight["marks"][0][0] if highlight["marks"] else passage["start"]
+    return excerpt(passage["text"], width, at - passage["start"])
+
+
+def _line(hit: Mapping[str, Any], ranking: str, text: str | None) -> str:
     score, confidence = hit.get("rerank_score"), hit.get("confidence")
     if score is None and ranking != HAMMING:
         score = hit["score"]
@@ -301,6 +313,7 @@ def _line(hit: Mapping[str, Any], ranking: str, text: str) -> str:
         None if confidence is None else f"{confidence:4.0%}",
         hit["id"],
         hit.get("code"),
-        json.dumps(payload, ensure_ascii=False) if payload else text or None,
+        json.dumps(payload, ensure_ascii=False) if payload else None,
+        text or None,
     ]
     return without_controls("  ".join(part for part in parts if part is not None))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hummingbit.corpus.document import Document
-from hummingbit.index.highlights import PASSAGE, highlight
+from hummingbit.index.highlights import PASSAGE, excerpt, highlight
 from hummingbit.index.lexical import ANALYZERS
 from hummingbit.index.records import Query
 from tests.support.collections import text_collection
@@ -164,3 +164,25 @@ def test_stems_of_the_collection_are_marked_before_its_words_are_indexed(tmp_pat
     assert hits[0].highlight is not None
     passage, _, marks = hits[0].highlight
     assert [passage[start:end] for start, end in marks] == ["Matrix", "Garten"]
+
+
+@given(
+    st.text("ab \n中", max_size=80),
+    st.integers(20, 40),
+    st.integers(0, 80),
+)
+def test_an_excerpt_is_a_line_of_the_text_around_a_position(text: str, width: int, at: int) -> None:
+    whole = " ".join(text.split())
+    shown = excerpt(text, width, min(at, len(text)))
+    assert len(shown) <= width
+    assert shown.removeprefix("… ").removesuffix(" …") in whole
+    assert shown == whole or len(whole) > width
+
+
+def test_an_excerpt_shows_the_word_at_its_position_whole() -> None:
+    words = [f"word{i}" for i in range(100)]
+    text = "\n ".join(words)
+    for word in words:
+        assert word in excerpt(text, 30, text.index(word)).split()
+    assert excerpt(text, 30).startswith("word0 word1")
+    assert excerpt("中" * 100, 30, 50) == "… " + "中" * 26 + " …"

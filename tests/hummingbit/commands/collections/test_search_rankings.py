@@ -47,8 +47,33 @@ def test_searches_are_ranked_and_show_texts(data: Path, capsys: pytest.CaptureFi
         assert float(score) == pytest.approx(hit["score"], abs=5e-4)
         assert re.fullmatch(r"\d+%", confidence)
         assert text == f"      {TEXTS[int(id_[1:])]}"
-    assert main([*search, *where]) == 0
-    assert [len(line.split(None, 3)) for line in lines_of(capsys)] == [4] * 5
+    assert main([*search, *where, "--ranking", "asymmetric"]) == 0
+    for hit, line in zip(found["hits"], lines_of(capsys), strict=True):
+        assert line.endswith(f"  {hit['id']}  {TEXTS[int(hit['id'][1:])]}")
+    assert main([*search, *where, "--no-text"]) == 0
+    assert [len(line.split(None, 4)) for line in lines_of(capsys)] == [4] * 5
+
+
+def test_a_hit_shows_its_payload_and_the_words_that_were_asked_for(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "offers.jsonl"
+    text = f"{' '.join(TEXTS)} garlic quince {' '.join(TEXTS)}"
+    source.write_text(json.dumps({"id": "offer", "price": 3.5, "text": text}))
+    build = ["index", "build", "offers", str(source), "--encoder", "words"]
+    assert main([*build, "--data-dir", str(data), "--jobs", "1"]) == 0
+    search = ["search", "offers", "quince"]
+    with running_service(data) as client:
+        for place in (["--data-dir", str(data)], ["--url", str(client.base_url)]):
+            capsys.readouterr()
+            assert main([*search, *place]) == 0
+            (line,) = lines_of(capsys)
+            shown = line.partition('  offer  {"price": 3.5}  ')[2]
+            assert shown.startswith("… ")
+            assert shown.endswith(" …")
+            assert "garlic quince" in shown
+            assert main([*search, *place, "--with-text"]) == 0
+            assert lines_of(capsys)[1] == f"      {shown}"
 
 
 def test_a_collection_is_told_its_ranking(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
