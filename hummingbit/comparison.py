@@ -24,7 +24,7 @@ from hummingbit.evaluation.significance import format_probability, holm, permuta
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import Exists, Or
-from hummingbit.index.rankings import HYBRID
+from hummingbit.index.rankings import ASYMMETRIC, BM25, HAMMING, HYBRID
 from hummingbit.index.records import Query, labels_of
 
 DEPTH = 10
@@ -35,8 +35,6 @@ CHANCE = "chance"
 """Documents in any order."""
 LEAST_GAIN = 0.02
 """With less above chance, P@10 says nothing about a ranking."""
-LEAST_LEAD = 0.01
-"""A ranking that leads by less, or not significantly, is not named in place of the default."""
 FEW_QUERIES = 100
 LEAST_DOCUMENTS, MAX_TERMS, DIMENSIONS, NEIGHBOURS = 3, 20_000, 64, 10
 """Of latent semantics: terms are in so many texts, at most so many, in so many dimensions."""
@@ -179,16 +177,17 @@ class Choice:
     p_value: float = 1.0
     metric: str = "nDCG@10"
 
-    def sentences(self, default: str = HYBRID) -> list[str]:
-        """Return what the test says, in words."""
+    def advice(self, default: str = HYBRID) -> str:
+        """Return which ranking to use, and why by the test, as the end of a sentence."""
         if self.rival is None:
-            return [f"On these queries {self.ranking} is the best: searches use it."]
+            return f"use {self.ranking}: on these queries it is the best, and searches use it."
         by = f"by {self.lead:.3f} in {self.metric} ({format_probability(self.p_value)})"
         if self.ranking == self.rival:
-            return [f"Searches use {self.rival}: it beats {default} {by}."]
-        return [
-            f"Searches use {self.ranking}: {self.rival} is ahead {by}, which is not significant."
-        ]
+            return f"use {self.rival}: it beats {default} {by}, and searches use it."
+        return (
+            f"use {self.ranking}, as searches do: no ranking is significantly better, although"
+            f" {self.rival} is ahead {by}."
+        )
 
 
 def choose_ranking(
@@ -211,41 +210,30 @@ def choose_ranking(
 
 def verdict(
     figures: Mapping[str, Figures],
-    n_queries: int = FEW_QUERIES,
-    choice: Choice | None = None,
+    choice: Choice,
+    need: str,
+    n_queries: int,
 ) -> str:
     """Return sentences that say which ranking to use, and whether codes pay off on this corpus.
 
-    The `choice` is that of :func:`choose_ranking`. Without it, the best mean counts. If there are
-    fewer than :data:`FEW_QUERIES`, the last sentence says which differences are not significant:
-    those below two standard errors of a share of one half, 2 · √(½ · ½ / n).
+    The `choice` is that of :func:`choose_ranking`, and `need` begins the sentence that says what it
+    is for. If there are fewer than :data:`FEW_QUERIES`, the last sentence says which differences
+    are not significant: those below two standard errors of a share of one half, 2 · √(½ · ½ / n).
     """
-    rankings = {
-        name: measured for name, measured in figures.items() if measured.reciprocal_rank is not None
-    }
-    found = {name: measured.reciprocal_rank or 0.0 for name, measured in rankings.items()}
-    best = max(found, key=lambda name: found[name])
-    chance = n_queries**-0.5 if n_queries < FEW_QUERIES else None
-    if choice is not None:
-        best = choice.ranking
-    elif found.get("hybrid", -1.0) > found[best] - (chance or LEAST_LEAD):
-        best = "hybrid"
-    sentences = [f"To find a document by some of its words, use {best}."]
-    if choice is not None:
-        sentences += choice.sentences()
-    elif best != "hybrid":
-        sentences.append(f"Name it with --ranking {best}, because searches use hybrid by default.")
-    codes = max(rankings[n].found or 0 for n in ("hamming", "asymmetric") if n in rankings)
-    words = rankings["bm25"].found if "bm25" in rankings else None
-    if words is not None and codes >= words:
+    sentences = [f"{need}, {choice.advice()}"]
+    found = {name: measured.found or 0.0 for name, measured in figures.items()}
+    codes = max(found.get(name, 0.0) for name in (HAMMING, ASYMMETRIC))
+    if BM25 in found and codes >= found[BM25]:
         sentences.append("The codes alone find documents as well as a word index does.")
-    elif words is not None:
+    elif BM25 in found:
+        both = f": {HYBRID} ranks by both" if choice.ranking == HYBRID else ""
         sentences.append(
-            "The codes alone find fewer documents than a word index does, so keep the texts stored:"
-            " hybrid ranks by both."
+            "The codes alone find fewer documents than a word index does, so keep the texts stored"
+            f"{both}."
         )
     sentences += _label_sentences(figures)
-    if chance is not None:
+    if n_queries < FEW_QUERIES:
+        chance = n_queries**-0.5
         few = f"With only {n_queries} documents held out"
         sentences.append(f"{few}, differences below {chance:.2f} are not significant.")
     return " ".join(sentences)

@@ -354,9 +354,11 @@ def run(args: argparse.Namespace) -> int:
         collection = folder.collection(name)
         with timed_stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
             figures, choice = _compare(collection, corpus, data, trained)
+        need = "To find a document by some of its words"
         if judged is not None:
             choice = _compare_judged(collection, *judged)
-        _print_figures(figures, len(corpus.held_out), choice)
+            need = "For queries like the judged ones"
+        _print_figures(figures, len(corpus.held_out), choice, need)
         collection.set_ranking(choice.ranking)
         _print_example(collection, corpus, name, data_dir)
     if args.no_serve:
@@ -656,7 +658,7 @@ def _compare(
     # query says nothing.
     choice = choose_ranking(
         {name: evaluation.per_query["Success@10"] for name, evaluation in found.items()},
-        metric="right documents in the first ten",
+        metric="the share found in the first ten",
     )
     if queries_by_label:
         baseline = classifier_baseline(
@@ -676,7 +678,9 @@ def _compare(
     return figures, choice
 
 
-def _print_figures(figures: Mapping[str, Figures], n_queries: int, choice: Choice) -> None:
+def _print_figures(
+    figures: Mapping[str, Figures], n_queries: int, choice: Choice, need: str
+) -> None:
     print(f"\n{'':<22}{'same label':>12}{'the document itself':>25}")
     print(f"{'':<22}{'P@10':>12}{'in first ten':>15}{'MRR':>10}")
     for name, measured in figures.items():
@@ -690,7 +694,7 @@ def _print_figures(figures: Mapping[str, Figures], n_queries: int, choice: Choic
         )
         print(f"{name:<22}{row}")
     print("Queries are words of the documents, every other one replaced by a related word.")
-    print("\n" + fill(verdict(figures, n_queries, choice), 80))
+    print("\n" + fill(verdict(figures, choice, need, n_queries), 80))
 
 
 def _print_example(

@@ -26,6 +26,7 @@ from hummingbit.commands.quickstart import read_corpus
 from hummingbit.comparison import (
     CHANCE,
     CLASSIFIER,
+    Choice,
     Figures,
     chance_by_label,
     choose_ranking,
@@ -290,33 +291,32 @@ def test_the_verdict_says_which_ranking_and_whether_a_classifier_does_better() -
         "hybrid": Figures(0.78, 0.95, 0.9),
         CLASSIFIER: Figures(0.9),
     }
-    said = verdict(figures)
-    assert "To find a document by some of its words, use hybrid." in said
-    assert "keep the texts stored" in said
-    assert "--ranking" not in said
-    by_words = verdict(figures | {"hybrid": Figures(0.78, 0.85, 0.7)})
-    assert "its words, use bm25. Name it with --ranking bm25" in by_words
-    equal = verdict(figures | {"bm25": Figures(0.7, 0.95, 0.905)})
-    assert "its words, use hybrid. The codes" in equal
+    by_words = "To find a document by some of its words"
+
+    best = Choice("hybrid")
+
+    def say(figures: dict[str, Figures], choice: Choice = best, queries: int = 100) -> str:
+        return verdict(figures, choice, by_words, queries)
+
+    said = say(figures)
+    assert said.startswith(f"{by_words}, use hybrid: on these queries it is the best")
+    assert "keep the texts stored: hybrid ranks by both." in said
+    behind = say(figures, Choice("bm25", "bm25", 0.05, 0.01))
+    assert behind.startswith(f"{by_words}, use bm25: it beats hybrid by 0.050 in nDCG@10")
+    assert "keep the texts stored. " in behind
     assert (
         "A classifier finds more documents of the same label (0.900) than asymmetric does" in said
     )
-    assert "asymmetric: it finds more" in verdict(figures | {CLASSIFIER: Figures(0.80)})
-    assert "asymmetric: it does as well as" in verdict(figures | {CLASSIFIER: Figures(0.83)})
+    assert "asymmetric: it finds more" in say(figures | {CLASSIFIER: Figures(0.80)})
+    assert "asymmetric: it does as well as" in say(figures | {CLASSIFIER: Figures(0.83)})
     soft = {CLASSIFIER: Figures(0.80), "soft class scores": Figures(0.9)}
-    assert "Soft class scores find more documents of the same label (0.900)" in verdict(
-        figures | soft
-    )
-    without = verdict({name: Figures(None, item.found, item.reciprocal_rank)
+    assert "Soft class scores find more documents of the same label (0.900)" in say(figures | soft)
+    without = say({name: Figures(None, item.found, item.reciprocal_rank)
                        for name, item in figures.items() if name != CLASSIFIER})  # fmt: skip
     assert "label" not in without
-    assert said == verdict(figures, 100)
-    few = verdict(figures, 25)
+    few = say(figures, queries=25)
     chance = "With only 25 documents held out, differences below 0.20 are not significant."
     assert few == f"{said} {chance}"
-    ahead = figures | {"bm25": Figures(0.7, 0.95, 0.99)}
-    assert "use bm25" in verdict(ahead, 200)
-    assert "use hybrid" in verdict(ahead, 25)
 
 
 def test_the_verdict_praises_no_ranking_that_is_no_better_than_chance() -> None:
@@ -333,10 +333,11 @@ def test_the_verdict_praises_no_ranking_that_is_no_better_than_chance() -> None:
         "bm25": Figures(0.97, 0.9, 0.8),
         CLASSIFIER: Figures(0.98),
     }
-    said = verdict(figures | {CHANCE: Figures(0.98)})
+    choice = Choice("hybrid")
+    said = verdict(figures | {CHANCE: Figures(0.98)}, choice, "To find", 100)
     assert "No ranking finds more documents with the same label than chance does (0.980)" in said
     assert "use hamming" not in said
-    assert "use hamming" in verdict(figures | {CHANCE: Figures(0.5)})
+    assert "use hamming" in verdict(figures | {CHANCE: Figures(0.5)}, choice, "To find", 100)
 
 
 def test_the_example_searches_by_words_not_by_addresses_or_rules() -> None:
@@ -436,13 +437,15 @@ def test_a_ranking_replaces_the_default_only_by_a_test() -> None:
     ahead = {"hybrid": hybrid, "bm25": hybrid + 0.05}
     chosen = choose_ranking(ahead)
     assert (chosen.ranking, chosen.rival) == ("bm25", "bm25")
-    assert "beats hybrid by 0.050 in nDCG@10 (p < 0.001)" in chosen.sentences()[0]
+    assert "use bm25: it beats hybrid by 0.050 in nDCG@10 (p < 0.001)" in chosen.advice()
     noise = rng.normal(0, 0.5, 200)
     by_chance = {"hybrid": hybrid, "bm25": hybrid + noise - noise.mean() + 0.02}
     kept = choose_ranking(by_chance)
     assert (kept.ranking, kept.rival) == ("hybrid", "bm25")
-    assert "is ahead by 0.020 in nDCG@10 (p = " in kept.sentences()[0]
-    assert "not significant" in kept.sentences()[0]
+    assert kept.advice().startswith(
+        "use hybrid, as searches do: no ranking is significantly better"
+    )
+    assert "bm25 is ahead by 0.020 in nDCG@10 (p = " in kept.advice()
     assert choose_ranking({"hybrid": hybrid, "bm25": hybrid}).ranking == "hybrid"
 
 
