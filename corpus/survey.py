@@ -26,6 +26,8 @@ from hummingbit.corpus.readers import read_rows
 from hummingbit.corpus.tables import separator_of, with_lists
 
 SAMPLE = 2000
+MOST = 0.9
+"""A field that fewer of the documents have is not their id."""
 MAX_LABELS = 1000
 MAX_NAMES = 20
 """More names of fields are not listed in an error."""
@@ -87,7 +89,10 @@ class Survey:
     repeated_id: str | None
     """A field that is named like an id but whose values repeat, or None."""
     unused_lists: Mapping[str, int]
-    """Fields with lists of strings that are no labels, and how many different strings they hold."""
+    """Fields with lists of strings that are no labels, and how many different strings they hold.
+
+    Those with the same list in all documents are left out.
+    """
     separated_lists: Mapping[str, str]
     """Fields named as labels whose strings hold several values, and what separates these."""
     other_texts: tuple[str, ...]
@@ -162,7 +167,9 @@ def survey(source: Path, settings: Layout) -> Survey:
     lists = {
         field.name: field.distinct
         for field in rest
-        if field.holds_lists and field.name not in (*candidates, settings.label_field)
+        if field.holds_lists
+        and field.name not in (*candidates, settings.label_field)
+        and _differ(field.name, records)
     }
     used = {*texts, layout.label_field, layout.id_field, "id", "label", "labels"}
     others = [field for field in _other_texts(records, texts) if field not in used]
@@ -375,6 +382,7 @@ def _find_label(
         if 2 <= field.distinct <= MAX_LABELS
         and field.repeats >= 3
         and _are_labels(field.name, records)
+        and _differ(field.name, records)
     ]
     usual = _usual(possible, LABEL_NAMES)
     unlike = [
@@ -387,6 +395,12 @@ def _find_label(
     if len(candidates) == 1 and not _are_quantities(candidates[0], records):
         return candidates[0], candidates
     return None, candidates
+
+
+def _differ(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether records have different values of a field, as sets where these are lists."""
+    values = (record[name] for record in records if record.get(name) is not None)
+    return len({frozenset(value if isinstance(value, list) else [value]) for value in values}) > 1
 
 
 def _is_no_label(field: _Field, records: Sequence[Mapping[str, Any]]) -> bool:
@@ -426,6 +440,9 @@ def _find_id(fields: Sequence[_Field], records: Sequence[Mapping[str, Any]]) -> 
     names = [
         field.name
         for field in fields
-        if field.is_unique and is_named_as_id(field.name) and _are_labels(field.name, records)
+        if field.is_unique
+        and field.count > MOST * len(records)
+        and is_named_as_id(field.name)
+        and _are_labels(field.name, records)
     ]
     return None if "id" in names or not names else names[0]

@@ -600,10 +600,10 @@ def fit_classifier(
     with a tenth of Snippets' labels predicts better than logistic regression of any strength.
     Support vector machines take the place of ridge regression if that makes .02 more of a fifth of
     the labelled texts right, held out; with many classes it often does. Vectors are classified by
-    :func:`fit_vectors`. Returns None for matrices, for vectors of several classes, and for labels
-    of fewer than two classes.
+    :func:`fit_vectors`. Returns None for matrices, for vectors of several classes, for labels of
+    fewer than two classes, and if all labelled documents have the same labels.
     """
-    if isinstance(features, SpdFeatures) or int(tags.any(axis=0).sum()) < 2:
+    if isinstance(features, SpdFeatures) or len(np.unique(tags[tags.any(axis=1)], axis=0)) < 2:
         return None
     if not isinstance(features, TextFeatures) and bool((tags.sum(axis=1) > 1).any()):
         return None
@@ -619,7 +619,7 @@ def _svm_is_better(rows: Any, tags: Tags, seed: int) -> bool:
     """Return whether support vector machines predict a held-out fifth of the labels better."""
     labelled = np.flatnonzero(tags.any(axis=1))
     held_out, known = (labelled[positions] for positions in hold_out_fifth(len(labelled), seed))
-    if int(tags[known].any(axis=0).sum()) < 2:
+    if len(np.unique(tags[known].argmax(axis=1))) < 2:
         return False
 
     def accuracy(fit: Callable[[Any, Floats, int], Classifier]) -> float:

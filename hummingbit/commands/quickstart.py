@@ -150,9 +150,9 @@ class Corpus:
 
     @property
     def has_labels(self) -> bool:
-        """Whether the sample has enough labelled documents, and two labels, to learn from."""
-        labels = Counter(label for document in self.sample for label in document.labels)
-        return len(labels) > 1 and labels.total() >= MIN_LABELLED
+        """Whether the sample has enough labels, not the same on all documents, to learn from."""
+        found = [frozenset(document.labels) for document in self.sample if document.labels]
+        return len(set(found)) > 1 and sum(map(len, found)) >= MIN_LABELLED
 
     def lengths(self) -> list[int]:
         """Return how many terms each text of the sample has."""
@@ -469,7 +469,8 @@ def _too_few(corpus: Corpus) -> str | None:
 def _check_can_learn(corpus: Corpus) -> None:
     """Raise OptionError if there are too few different texts to learn from."""
     if few := _too_few(corpus):
-        raise OptionError(f"{corpus.source}: has {few}")
+        words = f"hummingbit index build NAME {shlex.quote(str(corpus.source))} --no-encoder"
+        raise OptionError(f"{corpus.source}: has {few}; to search them by words: {words}")
 
 
 def _print_row_of_few(corpus: Corpus) -> None:
@@ -482,7 +483,9 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
     skipped = f"{counted(corpus.n_bad_lines, 'line')} skipped"
     print(f"{corpus.source}: {counted(corpus.count, 'document')}, {skipped}")
     if corpus.n_bad_lines > corpus.count:
-        _print_row("lines", "most are skipped: do all have the delimiter of the header?")
+        _print_row(
+            "lines", "most are skipped, as said above; in a table, all need the header's delimiter"
+        )
     if corpus.n_without_text:
         _print_row("empty", f"{counted(corpus.n_without_text, 'more document')}, left out")
     _print_row("text", _text_line(layout_survey.layout))

@@ -26,6 +26,7 @@ from hummingbit.encoder.artifact import (
     read_metrics,
 )
 from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.endpoint import EndpointModel
 from hummingbit.foundation.errors import HummingbitError, install_command
 from hummingbit.foundation.files import replace_folder
 
@@ -151,6 +152,7 @@ def _page(encoder: Encoder, name: str, figures: Mapping[str, Any]) -> str:
         "",
         f"- method: `{method}`",
         f"- fingerprint: `{encoder.fingerprint}`",
+        *_lines_of_model(encoder),
         "",
         "## Use",
         "",
@@ -160,6 +162,19 @@ def _page(encoder: Encoder, name: str, figures: Mapping[str, Any]) -> str:
     if example:
         lines += [f'    hummingbit search documents "{example}"']
     return "\n".join([*lines, "", "## Figures", "", *_table(figures), ""])
+
+
+def _lines_of_model(encoder: Encoder) -> list[str]:
+    """Return what a reader must know of the language model, if there is one."""
+    model = encoder.metadata.get("model")
+    if not isinstance(model, Mapping):
+        return []
+    if isinstance(encoder.features, EndpointModel):
+        return [f"- language model: `{model.get('name')}`, at an embeddings endpoint"]
+    return [
+        f"- language model: `{model.get('name')}`, part of this encoder; its own license applies",
+        "- needs onnxruntime and tokenizers, which the extra `model` of hummingbit installs",
+    ]
 
 
 def _table(figures: Mapping[str, Any]) -> Iterator[str]:

@@ -215,6 +215,27 @@ def test_lists_are_labels_if_their_entries_repeat(tmp_path: Path) -> None:
     }
 
 
+def test_lists_that_are_the_same_in_all_documents_are_no_labels(tmp_path: Path) -> None:
+    records = [
+        {"text": text, "tags": ["x", "y"][:: 1 - 2 * (at % 2)]} for at, text in enumerate(TEXTS)
+    ]
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps(records))
+    found = survey(path, Layout())
+    assert (found.layout.label_field, found.label_candidates, found.unused_lists) == (None, (), {})
+
+
+def test_an_id_that_most_documents_lack_is_not_theirs(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    for share, expected in ((2, None), (30, "author_id")):
+        authors = [None if at % share == 0 else at for at in range(len(TEXTS))]
+        records = [
+            {"text": text, "author_id": one} for text, one in zip(TEXTS, authors, strict=True)
+        ]
+        path.write_text("\n".join(map(json.dumps, records)))
+        assert survey(path, Layout()).layout.id_field == expected
+
+
 def test_texts_inside_lists_are_refused_by_the_names_of_these(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps([{"n": 1, "paragraphs": [text, text]} for text in TEXTS]))

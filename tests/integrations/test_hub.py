@@ -16,8 +16,14 @@ import pytest
 from huggingface_hub import ModelCard
 
 from hummingbit.encoder.artifact import load_encoder, write_artifact
+from hummingbit.encoder.recipes import ModelRecipe
+from hummingbit.integrations.hub import model_card
+from hummingbit.training.data import gather
+from hummingbit.training_methods import train_by
+from tests.support.corpora import topic_documents
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.hub_server import TOKEN, serving_hub
+from tests.support.models import write_model
 
 FIGURES = {
     "validation": {
@@ -58,6 +64,19 @@ def hummingbit(
         timeout=120,
         check=False,
         preexec_fn=before,
+    )
+
+
+def test_the_card_names_the_language_model_inside(data: Path, tmp_path: Path) -> None:
+    folder = data / "encoders" / "language"
+    recipe = ModelRecipe(model=str(tmp_path / "tiny"), head="itq", n_bits=16, hybrid_weight=1.0)
+    write_model(tmp_path / "tiny")
+    train_by(gather(topic_documents(60)), recipe, folder, progress=False)
+    card = model_card(folder, "language", license_name=None, language=None)
+    assert "- language model: `tiny`, part of this encoder" in card
+    assert "the extra `model`" in card
+    assert "language model" not in model_card(
+        data / "encoders" / "news", "news", license_name=None, language=None
     )
 
 

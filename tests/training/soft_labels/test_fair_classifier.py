@@ -57,3 +57,15 @@ def test_a_class_without_a_text_is_never_predicted_by_the_svm() -> None:
     weight, bias = fit_svm(rows, classes, seed=0)
     assert set((rows @ weight + bias).argmax(axis=1)) <= {0, 2, 4}
     np.testing.assert_array_equal(bias[[1, 3]], -1)
+
+
+def test_labels_that_all_texts_share_have_no_classifier() -> None:
+    texts = [str(text) for text in gather(topic_documents(60)).inputs]
+    features = fit_text_features(texts, 1000)
+    shared = np.ones((60, 2), dtype=bool)
+    assert fit_classifier(features, texts, shared, None, seed=0) is None
+    # All but one text have both labels, and a held-out fifth may have that one.
+    for row in range(5):
+        tags = shared.copy()
+        tags[row, 0] = False
+        assert fit_classifier(features, texts, tags, None, seed=0) is not None

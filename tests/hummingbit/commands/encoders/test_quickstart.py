@@ -123,7 +123,10 @@ def test_texts_of_fewer_terms_than_class_codes_need_are_trained_on_otherwise(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("text\none\n", "has 1 document with text; codes are learned from 50 or more"),
+        (
+            "text\none\n",
+            "codes are learned from 50 or more; to search them by words: hummingbit index build",
+        ),
         ("a,b\n1,2\n", "no field looks like text; it has 'a', 'b'"),
         ("text\n" + 30 * "one\ntwo\n", "60 documents with text, of which 2 differ; codes are"),
         ("text\n" + "".join(f"{'😀' * (at + 1)}\n" for at in range(60)), "but no words"),
