@@ -188,7 +188,7 @@ def document_to_json(
 def _selected(
     payload: Mapping[str, Any], selection: PayloadSelection
 ) -> dict[str, Any] | orjson.Fragment:
-    """Return the requested part of a payload ; it is empty if none is."""
+    """Return the requested part of a payload; it is empty if none is."""
     if isinstance(selection, tuple):
         return select_fields(payload, selection)
     return _payload(payload) if selection else {}

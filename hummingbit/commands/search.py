@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field
 from dataclasses import fields as dataclass_fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hummingbit.commands.options import (
     OptionError,
@@ -42,9 +42,6 @@ from hummingbit.index.search import (
     Rescore,
     request_name,
 )
-
-if TYPE_CHECKING:
-    pass
 
 # Aligns texts with the ids of hits.
 INDENT = " " * 6
