@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -645,3 +645,28 @@ def explain_text(encoder: Encoder, text: str, limit: int = 10) -> list[TermInflu
         )
         for position in most_influential
     ]
+
+
+class LearnedTexts(Protocol):
+    """The texts that an encoder learned from."""
+
+    def contain(self, contents: Sequence[str], /) -> npt.NDArray[np.bool_]:
+        """Tell of each text whether the encoder learned from it, bool[N]."""
+
+
+class TextEncoder(Protocol):
+    """What makes codes of documents and weights of queries: an encoder, here or at a service."""
+
+    @property
+    def is_slow(self) -> bool:
+        """See :attr:`Encoder.is_slow`."""
+
+    @property
+    def learned(self) -> LearnedTexts:
+        """The texts that it learned from."""
+
+    def encode(self, inputs: list[str], /) -> Codes:
+        """Return the codes of documents, ``uint8[N, C]``."""
+
+    def read_queries(self, inputs: list[str], /) -> WeightedQueries:
+        """See :meth:`Encoder.read_queries`."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ import numpy.typing as npt
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels
 from hummingbit.encoder.codes import Codes
-from hummingbit.encoder.encoder import WeightedQueries
+from hummingbit.encoder.encoder import TextEncoder
 from hummingbit.encoder.text_features import split_sentences, title_of
 from hummingbit.evaluation.rankings import EvaluationInput, RelevanceSettings
 from hummingbit.foundation.slices import checkpoint
@@ -73,20 +72,6 @@ _KEPT, _KEPT_FOR_MODELS = 0.5, 0.25
 
 Curve = npt.NDArray[np.float64]
 """What each query finds with each weight, ``float64[W, Q]``; larger is better."""
-
-
-class TextEncoder(Protocol):
-    """What makes codes of documents and weights of queries: an encoder, here or at a service."""
-
-    @property
-    def is_slow(self) -> bool:
-        """See :attr:`hummingbit.encoder.encoder.Encoder.is_slow`."""
-
-    def encode(self, inputs: list[str], /) -> Codes:
-        """Return the codes of documents, ``uint8[N, C]``."""
-
-    def read_queries(self, inputs: list[str], /) -> WeightedQueries:
-        """See :meth:`hummingbit.encoder.encoder.Encoder.read_queries`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,10 +28,14 @@ from hummingbit.clients.responses import DocumentPage, JudgementPage, LabelPage,
 from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.tables import FieldType
+from hummingbit.encoder.artifact import ArtifactError
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import WeightedQueries
 from hummingbit.evaluation.labelling.exchange import write_records
+from hummingbit.evaluation.rankings import RelevanceSettings
+from hummingbit.evaluation.relevance import query_labels
 from hummingbit.evaluation.report import Job, ReportError, parse_report
+from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.catalog import AddAlias, AliasAction
 from hummingbit.index.encoding import batches
@@ -51,7 +55,7 @@ from hummingbit.index.records import (
     StoredDocument,
     Verification,
 )
-from hummingbit.index.search import Group, Hit
+from hummingbit.index.search import DEFAULT_OVERSAMPLE, Group, Hit
 from hummingbit.index.snapshots import Contents, Snapshot
 from hummingbit.index.store.annotations import (
     DocumentLabel,
@@ -61,6 +65,7 @@ from hummingbit.index.store.annotations import (
 )
 from hummingbit.index.transfer import Header, check_same_encoder, encoder_of_export
 
+Item = TypeVar("Item")
 Page = TypeVar("Page", DocumentPage, LabelPage, JudgementPage)
 
 # A page is a single response, and documents may be large.
@@ -71,6 +76,8 @@ INPUTS, CHARACTERS = 500, 1_000_000
 DOCUMENTS, DOCUMENT_BYTES = 1000, 4 << 20
 # Labels are small.
 RECORDS = 1000
+# Between two looks at an evaluation, and until it is given up.
+POLL_SECONDS, WAIT_SECONDS = 0.2, 3600.0
 
 
 def wait_for(client: Client, job: responses.Job) -> dict[str, Any]:
@@ -102,6 +109,7 @@ class RemoteFolder:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self.encoders = RemoteEncoders(client)
         self.snapshots = RemoteSnapshots(client)
 
     def __enter__(self) -> RemoteFolder:
@@ -197,6 +205,69 @@ class RemoteFolder:
                 for action in actions
             ]
         )
+
+    def accept_loss(self, name: str) -> None:
+        """Refuse: only the process that holds the data folder can accept a loss.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(
+            "--accept-loss", f"{name} is at a service; stop the service and name its folder"
+        )
+
+    def evaluate(
+        self,
+        name: str,
+        queries: Sequence[Document],
+        metrics: Iterable[str],
+        settings: RelevanceSettings,
+        *,
+        rankings: Sequence[str] | None = None,
+        oversample: float = DEFAULT_OVERSAMPLE,
+        codes_weights: Sequence[float] = (),
+        teacher: str | None = None,
+    ) -> Job:
+        """Have the service evaluate a collection, and wait for the report.
+
+        Raises:
+            InputError: if there is a `teacher`, or relevance is by nearness, which a service does
+                not measure.
+            ServiceError: also if the evaluation takes more than :data:`WAIT_SECONDS`.
+        """
+        for option, given in (("--teacher", teacher), ("--nearest", settings.nearest)):
+            if given is not None:
+                raise InputError(option, "cannot be combined with --url")
+        body = {
+            **{key: value for key, value in asdict(settings).items() if value is not None},
+            "queries": [_evaluated_query(query, settings.label_field) for query in queries],
+            "metrics": [*metrics],
+            "rankings": rankings,
+            "oversample": oversample,
+        }
+        if codes_weights:
+            body["codes_weights"] = [*codes_weights]
+        id_, url = self.client.evaluate(name, body)["id"], self.client.url
+        begin_stage(f"waiting for the service: evaluation {id_}")
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (evaluation := self.client.evaluation(id_))["status"] == "running":
+            if time.monotonic() > deadline:
+                raise ServiceError(
+                    f"{url}: evaluation {id_} is not finished after {WAIT_SECONDS:g} s"
+                )
+            time.sleep(POLL_SECONDS)
+        if evaluation["status"] != "done":
+            raise ServiceError(f"{url}: {evaluation['error']}")
+        try:
+            report = parse_report(json.dumps(evaluation["report"]))
+        except ReportError as error:
+            raise ServiceError(f"{url}: {error}") from None
+        run = self.client.trec_run(id_) if report.has_run else None
+        return Job(report, None if run is None else lambda: run)
+
+    def labels(self, name: str) -> RemoteAnnotations:
+        """Return the labels and judgements of a collection."""
+        return RemoteAnnotations(self.client, name)
 
     def create_snapshot(self, name: str) -> Snapshot:
         """Create a snapshot of a collection."""
@@ -368,11 +439,16 @@ class RemoteCollection:
     @property
     def encoder_kind(self) -> str | None:
         """What the encoder reads: text or vector; None without an encoder."""
-        if self.encoder_name is None:
+        if self.encoder is None:
             return None
         # Services of earlier versions do not say it here; only keys for everything may ask further.
         kind = self._summary.get("encoder_kind")
-        return self.client.encoder(self.encoder_name)["kind"] if kind is None else kind
+        return self.encoder.kind if kind is None else kind
+
+    @property
+    def encoder(self) -> RemoteEncoder | None:
+        """The encoder at the service; None if documents come with codes."""
+        return None if self.encoder_name is None else RemoteEncoder(self.client, self.encoder_name)
 
     @property
     def engine_setting(self) -> str:
@@ -636,6 +712,44 @@ class RemoteAnnotations:
         """Add judgements, many in a request."""
         self._add(records)
 
+    def suggest(
+        self, n: int, method: str, *, label_field: str | None, who: str | None
+    ) -> dict[str, Any]:
+        """Return documents to label next."""
+        options = {"method": method, "label_field": label_field, "who": who}
+        return dict(self._client.suggest_labels(self._name, n, **options))
+
+    def set(
+        self, id_: str, labels: Sequence[str] | None, *, grade: int = 1, who: str | None = None
+    ) -> bool:
+        """Label a document, or with None remove its labels; return whether that changed any.
+
+        Without `who`, the labels are those of the key's owner.
+        """
+        record: dict[str, Any] = {"id": id_, "labels": labels, "grade": grade}
+        if who is not None:
+            record["who"] = who
+        return bool(self._client.set_labels(self._name, [record])["changed"])
+
+    def stats(self, label_field: str | None = None) -> dict[str, Any]:
+        """Return statistics."""
+        return dict(self._client.label_stats(self._name, label_field))
+
+    def read(
+        self,
+        content: bytes,
+        form: str,
+        source: str,  # noqa: ARG002 - the service names the line
+        who: str | None = None,
+    ) -> dict[str, Any]:
+        """Import records; return how many changed, and how many are of unknown ids."""
+        return dict(self._client.import_labels(self._name, content, form, who))
+
+    def pool(self, question: str, n: int, depth: int) -> list[tuple[str, str]]:
+        """Return ids and texts of `n` answers to judge, from `depth` hits of each ranking."""
+        pool = self._client.judgement_pool(self._name, question, n=n, depth=depth)
+        return [(document["id"], document["text"] or "") for document in pool["documents"]]
+
     def _add(self, records: Sequence[DocumentLabel | Judgement]) -> None:
         for part in batches(write_records(records), RECORDS):
             self._client.import_labels(self._name, "\n".join(part).encode())
@@ -653,6 +767,18 @@ def _pages_if_kept(get_page: Callable[..., Page]) -> Iterator[Page]:
 def _as_json(filter_: Filter | None) -> dict[str, Any] | None:
     """Return a filter as a service takes it."""
     return None if filter_ is None else json.loads(filter_to_json(filter_))
+
+
+def _evaluated_query(document: Document, label_field: str) -> dict[str, Any]:
+    """Return a query of an evaluation in the form that the service takes."""
+    (labels,) = query_labels([document], label_field)
+    fields = {
+        "text": document.text,
+        "vector": None if document.vector is None else document.vector.tolist(),
+        "code": document.code,
+        "labels": list(labels) or None,
+    }
+    return {"id": document.id} | {key: value for key, value in fields.items() if value is not None}
 
 
 def example_of(query: Query) -> dict[str, Any]:
@@ -692,27 +818,101 @@ def record_of(document: Document) -> dict[str, Any]:
     return {"id": document.id, **content, "payload": document.payload_with_labels}
 
 
-class RemoteEncoder:
-    """An encoder of texts at a service, with the methods of one that is loaded here.
+class RemoteEncoders:
+    """The encoders of a service, as :class:`hummingbit.index.catalog.EncoderFolder` has them."""
 
-    See :class:`hummingbit.evaluation.fusion.TextEncoder`.
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @cached_property
+    def _listed(self) -> responses.Encoders:
+        return self._client.encoders()
+
+    def names(self) -> list[str]:
+        """Return the names of the encoders, sorted."""
+        listed = [*self._listed["encoders"], *self._listed["unavailable"]]
+        return sorted(encoder["name"] for encoder in listed)
+
+    def load(self, name: str) -> RemoteEncoder:
+        """Return an encoder.
+
+        Raises:
+            ArtifactError: if it cannot be loaded at the service.
+        """
+        reasons = {encoder["name"]: encoder["reason"] for encoder in self._listed["unavailable"]}
+        if name in reasons:
+            raise ArtifactError(reasons[name])
+        summaries = {encoder["name"]: encoder for encoder in self._listed["encoders"]}
+        return RemoteEncoder(self._client, name, summaries.get(name))
+
+    def figures(self, name: str) -> dict[str, Any]:
+        """Return the figures of an encoder that training recorded; empty if there are none."""
+        return self._client.encoder(name)["figures"]
+
+
+class RemoteEncoder:
+    """An encoder at a service; a :class:`hummingbit.encoder.encoder.TextEncoder` if it reads texts.
+
+    `summary` is what the service says of it, if that is known.
     """
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(
+        self, client: Client, name: str, summary: responses.EncoderSummary | None = None
+    ) -> None:
         self._client = client
         self._name = name
+        if summary is not None:
+            self._summary = summary
+
+    @cached_property
+    def _detail(self) -> responses.EncoderDetail:
+        return self._client.encoder(self._name)
+
+    @cached_property
+    def _summary(self) -> responses.EncoderSummary:
+        return self._detail
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of its artifact."""
+        return self._summary["fingerprint"]
+
+    @property
+    def n_bits(self) -> int:
+        """The number of bits in a code."""
+        return self._summary["n_bits"]
+
+    @property
+    def kind(self) -> str:
+        """What it reads: text or vector."""
+        return self._summary["kind"]
+
+    @property
+    def dimension(self) -> int | None:
+        """The length of the vectors that it takes; None for text."""
+        return self._summary["dimension"]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What it was trained on, and how."""
+        return self._detail["metadata"]
 
     @property
     def is_slow(self) -> bool:
         """Whether a language model reads the texts; every other encoder of texts has terms."""
-        return self._client.encoder(self._name)["terms"] is None
+        return self._detail["terms"] is None
+
+    @property
+    def learned(self) -> RemoteLearned:
+        """The texts that it learned from."""
+        return RemoteLearned(self._client, self._name)
 
     def encode(self, inputs: Sequence[str]) -> Codes:
         """Return the codes of texts as documents, ``uint8[N, C]``."""
         return np.array(
             [
                 list(bytes.fromhex(code))
-                for some in self._batches(inputs)
+                for some in _texts_of_requests(inputs)
                 for code in self._client.encode(self._name, some)["codes"]
             ],
             dtype=np.uint8,
@@ -722,46 +922,53 @@ class RemoteEncoder:
         """Return the weights of texts as queries, without their terms."""
         weights = [
             row
-            for some in self._batches(inputs)
+            for some in _texts_of_requests(inputs)
             for row in self._client.query_weights(self._name, some)
         ]
         return WeightedQueries(np.array(weights, dtype=np.float32), [None] * len(inputs))
 
-    def learned_from(self, inputs: Sequence[str]) -> npt.NDArray[np.bool_]:
+
+class RemoteLearned:
+    """The texts that an encoder at a service learned from."""
+
+    def __init__(self, client: Client, encoder: str) -> None:
+        self._client = client
+        self._encoder = encoder
+
+    def contain(self, contents: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Tell of each text whether the encoder learned from it, bool[N]."""
         learned = [
             is_learned
-            for some in self._batches(inputs)
-            for is_learned in self._client.encode(self._name, some)["learned"]
+            for some in _texts_of_requests(contents)
+            for is_learned in self._client.encode(self._encoder, some)["learned"]
         ]
         return np.array(learned, dtype=np.bool_)
 
-    def _batches(self, inputs: Sequence[str]) -> Iterator[list[str]]:
-        """Yield parts of `inputs`, each small enough for a request."""
-        part: list[str] = []
-        size = 0
-        for text in inputs:
-            if part and (len(part) == INPUTS or size + len(text) > CHARACTERS):
-                yield part
-                part, size = [], 0
-            part.append(text)
-            size += len(text)
-        if part:
-            yield part
+
+def _texts_of_requests(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield parts of `texts`, each small enough for a request."""
+    return _parts(texts, len, INPUTS, CHARACTERS)
 
 
 def _parts_of_requests(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Yield parts of `records`, each small enough for a request."""
-    for batch in batches(records, DOCUMENTS):
-        part: list[dict[str, Any]] = []
-        size = 0
-        for record in batch:
-            length = len(json_lines([record]))
-            if part and size + length > DOCUMENT_BYTES:
-                yield part
-                part, size = [], 0
-            part.append(record)
-            size += length
+    return _parts(records, lambda record: len(json_lines([record])), DOCUMENTS, DOCUMENT_BYTES)
+
+
+def _parts(
+    items: Iterable[Item], size_of: Callable[[Item], int], at_most: int, room: int
+) -> Iterator[list[Item]]:
+    """Yield parts of at most `at_most` items and, unless it is one item, of at most `room`."""
+    part: list[Item] = []
+    size = 0
+    for item in items:
+        length = size_of(item)
+        if part and (len(part) == at_most or size + length > room):
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += length
+    if part:
         yield part
 
 
@@ -775,39 +982,3 @@ def _to_document(document: responses.StoredDocument) -> StoredDocument:
         vector=None if vector is None else np.array(vector, dtype=np.float32),
         payload=document["payload"],
     )
-
-
-# Evaluations by a running service.
-
-
-POLL_SECONDS = 0.2
-WAIT_SECONDS = 3600.0
-
-
-def evaluate_remotely(url: str, collection: str, body: Mapping[str, Any]) -> Job:
-    """Have the service at `url` evaluate one of its collections, and wait for the report.
-
-    `body` is that of ``POST /v1/collections/{name}/evaluate``.
-
-    Raises:
-        ServiceError: if `url` does not begin with http:// or https://, or the service cannot be
-            reached, refuses or fails; the message includes what it says.
-    """
-    with Client(url) as client:
-        id_ = client.evaluate(collection, body)["id"]
-        begin_stage(f"waiting for the service: evaluation {id_}")
-        deadline = time.monotonic() + WAIT_SECONDS
-        while (evaluation := client.evaluation(id_))["status"] == "running":
-            if time.monotonic() > deadline:
-                raise ServiceError(
-                    f"{url}: evaluation {id_} is not finished after {WAIT_SECONDS:g} s"
-                )
-            time.sleep(POLL_SECONDS)
-        if evaluation["status"] != "done":
-            raise ServiceError(f"{url}: {evaluation['error']}")
-        try:
-            report = parse_report(json.dumps(evaluation["report"]))
-        except ReportError as error:
-            raise ServiceError(f"{url}: {error}") from None
-        run = client.trec_run(id_) if report.has_run else None
-    return Job(report, None if run is None else lambda: run)

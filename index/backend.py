@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes
-from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.encoder import Encoder, TextEncoder
 from hummingbit.index.filters import Filter
 from hummingbit.index.passages import DocumentCodes, Passages
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
@@ -87,6 +87,13 @@ class AnyCollection(Protocol):
     @property
     def encoder_kind(self) -> str | None:
         """What the encoder reads: text, vector or matrix; None if documents come with codes."""
+
+    @property
+    def encoder(self) -> TextEncoder | None:
+        """The encoder that makes the codes; None if documents come with codes.
+
+        Only one of `encoder_kind` text reads texts.
+        """
 
     @property
     def engine_setting(self) -> str:

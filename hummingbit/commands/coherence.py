@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hummingbit.commands.encoder import encoder_folder
 from hummingbit.commands.options import (
     OptionError,
     add_reading,
@@ -23,6 +22,7 @@ from hummingbit.encoder.encoder import Encoder
 from hummingbit.evaluation.coherence import document_levels, mean_by_class
 from hummingbit.evaluation.significance import Interval
 from hummingbit.foundation.slices import begin_stage
+from hummingbit.index.catalog import EncoderFolder
 from hummingbit.training.data import TrainingData
 from hummingbit.training.teachers import check_directions, read_teacher
 
@@ -151,7 +151,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _encoder(args: argparse.Namespace) -> Encoder:
     folder = Path(args.encoder)
-    return load_encoder(folder if folder.is_dir() else encoder_folder(args.data_dir, args.encoder))
+    if folder.is_dir():
+        return load_encoder(folder)
+    return EncoderFolder(args.data_dir / "encoders").load(args.encoder)
 
 
 def _bounds(level: float, margin: float) -> list[float]:

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from hummingbit.commands.options import (
     add_data_dir,
     add_url,
     naming,
-    service_at,
+    open_encoders,
 )
 from hummingbit.commands.printing import add_json, print_json, print_result
 from hummingbit.encoder.artifact import (
@@ -24,21 +24,21 @@ from hummingbit.encoder.artifact import (
     ArtifactError,
     as_inputs,
     install_artifact,
-    load_encoder,
-    read_metrics,
 )
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.onnx_graph import onnx_model, run_onnx
 from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.catalog import NAME, check_name
-from hummingbit.index.errors import UnknownEncoder
+from hummingbit.index.catalog import EncoderFolder, check_name
 from hummingbit.integrations.hub import model_card, pull, push, push_to_folder
+
+if TYPE_CHECKING:
+    from hummingbit.remote import RemoteEncoder
 
 # ``hummingbit encoder export``: an encoder as an ONNX file.
 
 
-DESCRIBED = ("name", "n_bits", "kind", "fingerprint")
+DESCRIBED = ("n_bits", "kind", "fingerprint")
 
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +57,8 @@ def run_export(args: argparse.Namespace) -> int:
     """Write the graph, after checking that onnxruntime gives the codes of the golden inputs."""
     if args.onnx.exists() and not args.overwrite:
         raise OptionError(f"--onnx {args.onnx}: the file exists; --overwrite replaces it")
-    folder = encoder_folder(args.data_dir, args.name)
-    encoder = load_encoder(folder)
+    encoders = EncoderFolder(args.data_dir / "encoders")
+    folder, encoder = encoders.folder(args.name), encoders.load(args.name)
     begin_stage("writing the graph and comparing its codes")
     model = onnx_model(encoder)
     golden = _golden_inputs(folder, encoder)
@@ -80,28 +80,9 @@ def print_installed(args: argparse.Namespace, name: str, encoder: Encoder) -> No
     print_result(args, describe(name, encoder), line)
 
 
-def describe(name: str, encoder: Encoder) -> dict[str, Any]:
+def describe(name: str, encoder: Encoder | RemoteEncoder) -> dict[str, Any]:
     """Return the name and the main properties of an encoder."""
-    return {"name": name} | {field: getattr(encoder, field) for field in DESCRIBED[1:]}
-
-
-def encoder_folder(data_dir: Path, name: str) -> Path:
-    """Return the folder of an encoder of a data folder.
-
-    Raises:
-        UnknownEncoder: if it does not exist.
-    """
-    folders = {path.name: path for path in encoder_folders(data_dir)}
-    if name not in folders:
-        raise UnknownEncoder(name, folders)
-    return folders[name]
-
-
-def encoder_folders(data_dir: Path) -> list[Path]:
-    """Return the folders of the encoders of a data folder, by name."""
-    parent = data_dir / "encoders"
-    paths = parent.iterdir() if parent.is_dir() else ()
-    return sorted(path for path in paths if path.is_dir() and NAME.fullmatch(path.name))
+    return {"name": name} | {field: getattr(encoder, field) for field in DESCRIBED}
 
 
 def _golden_inputs(folder: Path, encoder: Encoder) -> list[str] | np.ndarray:
@@ -144,7 +125,7 @@ def configure_sharing(actions: Actions) -> None:
 
 def run_push(args: argparse.Namespace) -> int:
     """Upload the encoder's files and a model card, or write them to a folder."""
-    folder = encoder_folder(args.data_dir, args.name)
+    folder = EncoderFolder(args.data_dir / "encoders").folder(args.name)
     title = args.name if args.repository is None else args.repository.rpartition("/")[2]
     card = model_card(folder, title, license_name=args.license, language=args.language)
     if args.folder is not None:
@@ -176,7 +157,7 @@ def run_pull(args: argparse.Namespace) -> int:
 # ``hummingbit encoder ACTION``: the encoders of a data folder or of a service.
 
 
-DETAILS = ("name", "fingerprint", "n_bits", "kind", "dimension", "metadata", "figures")
+DETAILS = ("fingerprint", "n_bits", "kind", "dimension", "metadata")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -216,48 +197,28 @@ def run_install(args: argparse.Namespace) -> int:
 
 def run_list(args: argparse.Namespace) -> int:
     """Print name, bits, kind and fingerprint, or the error; return 1 if one cannot be loaded."""
-    encoders, unavailable = _list_remotely(args) if args.url is not None else _list(args)
-    lines = [_line(encoder) for encoder in encoders]
+    described, unavailable = [], []
+    with open_encoders(args) as encoders:
+        for name in encoders.names():
+            try:
+                described.append(describe(name, encoders.load(name)))
+            except ArtifactError as error:
+                unavailable.append({"name": name, "reason": str(error)})
+    lines = [_line(encoder) for encoder in described]
     lines += [
         f"{encoder['name']:<24} cannot be loaded: {encoder['reason']}" for encoder in unavailable
     ]
-    print_result(args, {"encoders": encoders, "unavailable": unavailable}, sorted(lines))
+    print_result(args, {"encoders": described, "unavailable": unavailable}, sorted(lines))
     return 1 if unavailable else 0
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Print the manifest and the figures of an encoder."""
-    if args.url is not None:
-        with service_at(args) as client:
-            detail: Mapping[str, Any] = client.encoder(args.name)
-        print_json({name: detail[name] for name in DETAILS})
-        return 0
-    folder = encoder_folder(args.data_dir, args.name)
-    encoder = load_encoder(folder)
-    properties = {name: getattr(encoder, name) for name in DETAILS[1:-1]}
-    print_json({"name": args.name, **properties, "figures": read_metrics(folder, encoder)})
+    with open_encoders(args) as encoders:
+        encoder = encoders.load(args.name)
+        properties = {name: getattr(encoder, name) for name in DETAILS}
+        print_json({"name": args.name, **properties, "figures": encoders.figures(args.name)})
     return 0
-
-
-def _list(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    encoders, unavailable = [], []
-    for path in encoder_folders(args.data_dir):
-        try:
-            encoders.append(describe(path.name, load_encoder(path)))
-        except ArtifactError as error:
-            unavailable.append({"name": path.name, "reason": str(error)})
-    return encoders, unavailable
-
-
-def _list_remotely(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    with service_at(args) as client:
-        response = client.encoders()
-    encoders: list[Mapping[str, Any]] = [*response["encoders"]]
-    unavailable = [
-        {"name": encoder["name"], "reason": encoder["reason"]}
-        for encoder in response["unavailable"]
-    ]
-    return [{name: encoder[name] for name in DESCRIBED} for encoder in encoders], unavailable
 
 
 def _line(encoder: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from hummingbit.commands.options import (
     add_reading,
     add_setting,
     naming,
-    open_folder,
+    open_workbench,
     read,
     read_training_data,
     source_help,
@@ -77,24 +77,18 @@ from hummingbit.evaluation.report import (
     Job,
     MetricFigures,
     Report,
-    TeacherVectors,
     full_name,
     read_report,
-    read_training_labels,
-    run_job,
 )
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.evaluation.significance import SystemComparison, compare_systems, format_probability
 from hummingbit.evaluation.trec import Qrels, Run, read_qrels, read_run
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import HAMMING, RANKINGS
 from hummingbit.index.search import DEFAULT_OVERSAMPLE, RESCORERS
-from hummingbit.remote import evaluate_remotely
-from hummingbit.training.data import Tags, TrainingData
-from hummingbit.training.teachers import VECTOR_FILES, read_teacher
+from hummingbit.training.data import TrainingData
 from hummingbit.training_methods import check_torch
 
 # What the evaluation commands share: their options, and measuring here or at a service.
@@ -190,63 +184,27 @@ class Measuring:
 
         By default, the rankings are those of :func:`hummingbit.evaluation.report.run_job`.
         """
-        oversample = getattr(self._args, "oversample", None) or DEFAULT_OVERSAMPLE
-        weights = getattr(self._args, "codes_weights", None)
-        if self._args.url is not None:
-            body = {**self._body(), "rankings": rankings, "oversample": oversample}
-            body |= {} if weights is None else {"codes_weights": weights}
-            return {name: evaluate_remotely(self._args.url, name, body) for name in names}
-        with open_folder(self._args, writable=False) as folder:
-            collections = {name: folder.collection(name) for name in names}
+        args = self._args
+        choices = ("label_field", "hierarchy", "relevant_from", "exclude_self", "only_labelled")
+        settings = RelevanceSettings(
+            qrels=self._qrels,
+            nearest=args.nearest,
+            **{name: getattr(args, name) for name in choices},
+        )
+        with open_workbench(args, writable=False) as bench:
             return {
-                name: run_job(
-                    collection,
+                name: bench.evaluate(
+                    name,
                     self._queries,
                     self._metrics,
-                    self._settings(),
-                    read_training_labels(folder, collection),
+                    settings,
                     rankings=rankings,
-                    oversample=oversample,
-                    codes_weights=weights or (),
-                    teacher=_teacher(getattr(self._args, "teacher", None), collection),
+                    oversample=getattr(args, "oversample", None) or DEFAULT_OVERSAMPLE,
+                    codes_weights=getattr(args, "codes_weights", None) or (),
+                    teacher=getattr(args, "teacher", None),
                 )
-                for name, collection in collections.items()
+                for name in names
             }
-
-    def _choices(self) -> dict[str, Any]:
-        names = ("label_field", "hierarchy", "relevant_from", "exclude_self", "only_labelled")
-        return {name: getattr(self._args, name) for name in names}
-
-    def _settings(self) -> RelevanceSettings:
-        return RelevanceSettings(qrels=self._qrels, nearest=self._args.nearest, **self._choices())
-
-    def _body(self) -> dict[str, Any]:
-        body = {
-            "queries": [_query(query, self._args.label_field) for query in self._queries],
-            "metrics": self._metrics,
-            **self._choices(),
-        }
-        return body if self._qrels is None else {**body, "qrels": self._qrels}
-
-
-def _teacher(source: str | None, collection: CollectionBackend) -> TeacherVectors | None:
-    """Return the vectors of ``--teacher`` for the documents of a collection; None without it.
-
-    Raises:
-        TeacherError: if they cannot be read, or lack a document.
-        OptionError: if the teacher reads texts and a document has none.
-    """
-    if source is None:
-        return None
-    begin_stage(f"asking the teacher {source}")
-    documents = collection.all_documents()
-    texts = [document.text for document in documents]
-    if None in texts and not source.endswith(VECTOR_FILES):
-        raise OptionError(f"--teacher {source}: reads texts, and some documents have none")
-    no_tags: Tags = np.zeros((len(documents), 0), dtype=np.bool_)
-    ids = tuple(document.id for document in documents)
-    teacher = read_teacher(source, TrainingData(ids, [text or "" for text in texts], (), no_tags))
-    return TeacherVectors(teacher.name, dict(zip(ids, teacher.vectors, strict=True)))
 
 
 def _check_nearest(args: argparse.Namespace) -> None:
@@ -307,18 +265,6 @@ def _name_and_split(source: str) -> tuple[str, str]:
 def _dataset_qrels(args: argparse.Namespace, source: str) -> Qrels | None:
     name, split = _name_and_split(source)
     return load_qrels(name, split, args.data_root) if is_judged(name, split) else None
-
-
-def _query(document: Document, label_field: str) -> dict[str, Any]:
-    """Return a query in the form that the service takes."""
-    (labels,) = query_labels([document], label_field)
-    fields = {
-        "text": document.text,
-        "vector": None if document.vector is None else document.vector.tolist(),
-        "code": document.code,
-        "labels": list(labels) or None,
-    }
-    return {"id": document.id} | {key: value for key, value in fields.items() if value is not None}
 
 
 # ``hummingbit evaluate compare``: several systems on the same queries.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hummingbit.commands.options import OptionError, naming
-from hummingbit.corpus.document import Document
-from hummingbit.corpus.named_sets import Qrels
 from hummingbit.corpus.readers import read_documents
 from hummingbit.evaluation.fusion import (
     JUDGED_METRIC,
@@ -19,27 +18,25 @@ from hummingbit.evaluation.fusion import (
     SEARCHED,
     WEIGHTS,
     Curve,
-    TextEncoder,
     curve_means,
     fitted_weight,
-    judged_curve,
     judged_weight,
     known_items,
     made_curve,
     validated,
 )
-from hummingbit.evaluation.rankings import unseen_queries
-from hummingbit.evaluation.report import Report
+from hummingbit.evaluation.rankings import RelevanceSettings
 from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
-from hummingbit.index.collection import Collection
+from hummingbit.index.collection import pages_of
 from hummingbit.index.rankings import HYBRID
-from hummingbit.remote import RemoteCollection, RemoteEncoder, evaluate_remotely
+
+if TYPE_CHECKING:
+    from hummingbit.local import LocalWorkbench
+    from hummingbit.remote import RemoteFolder
 
 ENCODER = "encoder"
-SCROLLED = 1000
-"""The documents that are read at once."""
 MADE_OF_TRAINING = (
     "values of training data: the encoder learned from the documents that the queries are made of;"
     " people's queries will score lower"
@@ -92,23 +89,16 @@ class _Fit:
     warning: str | None
 
 
-def _fit_made(collection: Collection | RemoteCollection) -> _Fit:
+def _fit_made(collection: AnyCollection) -> _Fit:
     """Fit the weight to queries made from documents that the encoder has not learned from.
 
     Where there are too few of these, they are made from any.
     """
     begin_stage("making queries from documents")
-    encoder: TextEncoder | None = None
-    if isinstance(collection, RemoteCollection):
-        served = RemoteEncoder(collection.client, str(collection.encoder_name))
-        texts = _sampled_texts(collection)
-        encoder, is_learned = served, served.learned_from(texts)
-    elif (local := collection.encoder) is not None:
-        texts = _sampled_texts(collection)
-        encoder, is_learned = local, local.learned.contain(texts)
-    items, warning = None, None
+    items, warning, encoder = None, None, collection.encoder
     if encoder is not None:
-        held_out = np.flatnonzero(~is_learned)
+        texts = _sampled_texts(collection)
+        held_out = np.flatnonzero(~encoder.learned.contain(texts))
         if len(held_out) < min(len(texts), LEAST_HELD_OUT):
             held_out, warning = np.arange(len(texts)), MADE_OF_TRAINING
         items = known_items(encoder, texts, seed=0, held_out=held_out)
@@ -118,80 +108,59 @@ def _fit_made(collection: Collection | RemoteCollection) -> _Fit:
     return _Fit(curve, "MRR", fitted_weight(curve, of_model=encoder.is_slow), warning)
 
 
-def _sampled_texts(collection: Collection | RemoteCollection) -> list[str]:
+def _sampled_texts(collection: AnyCollection) -> list[str]:
     """Return the texts of a random sample of the documents, in their order."""
     positions = set(np.random.default_rng(0).permutation(len(collection))[:SEARCHED].tolist())
-    texts: list[str] = []
-    n_read, cursor = 0, None
-    while True:
-        page = collection.scroll(SCROLLED, cursor)
-        for position, document in enumerate(page.documents, n_read):
-            if position in positions and document.text is not None:
-                texts.append(document.text)
-        n_read, cursor = n_read + len(page.documents), page.next_cursor
-        if cursor is None:
-            return texts
+    documents = itertools.chain.from_iterable(pages_of(collection))
+    return [
+        document.text
+        for position, document in enumerate(documents)
+        if position in positions and document.text is not None
+    ]
 
 
-def _fit_judged(
-    args: argparse.Namespace, collection: Collection | RemoteCollection, qrels: Qrels
-) -> _Fit:
+def _fit_judged(args: argparse.Namespace, bench: LocalWorkbench | RemoteFolder) -> _Fit:
     """Fit the weight to judged queries."""
+    with naming(args.qrels):
+        qrels = read_qrels(args.qrels)
     with naming(args.queries):
         queries = [query for query in read_documents(args.queries) if query.id in qrels]
     if not queries:
         raise OptionError("--qrels: judges none of the queries")
     begin_stage("searching with each weight")
-    if isinstance(collection, Collection):
-        _, learned = unseen_queries(collection, queries)
-        curve, warning = judged_curve(collection, queries, qrels), learned.warning
-    else:
-        report = _report_of_service(args, queries, qrels)
-        measured = report.codes_weights or []
-        curve = np.array([evaluation.per_query[JUDGED_METRIC] for evaluation in measured])
-        warning = report.warning
-    return _Fit(curve, JUDGED_METRIC, judged_weight(curve), warning)
+    report = bench.evaluate(
+        args.collection,
+        queries,
+        [JUDGED_METRIC],
+        RelevanceSettings(qrels={query.id: qrels[query.id] for query in queries}),
+        rankings=[HYBRID],
+        codes_weights=WEIGHTS,
+    ).report
+    curve = np.array([weight.per_query[JUDGED_METRIC] for weight in report.codes_weights or ()])
+    return _Fit(curve, JUDGED_METRIC, judged_weight(curve), report.warning)
 
 
-def _report_of_service(args: argparse.Namespace, queries: list[Document], qrels: Qrels) -> Report:
-    """Return what the service of ``--url`` measures with each weight."""
-    body = {
-        "queries": [{"id": query.id, "text": query.text} for query in queries],
-        "qrels": {query.id: dict(qrels[query.id]) for query in queries},
-        "metrics": [JUDGED_METRIC],
-        "rankings": [HYBRID],
-        "codes_weights": [*WEIGHTS],
-    }
-    return evaluate_remotely(args.url, args.collection, body).report
-
-
-def fit(args: argparse.Namespace, collection: AnyCollection) -> dict[str, Any]:
+def fit(args: argparse.Namespace, bench: LocalWorkbench | RemoteFolder) -> dict[str, Any]:
     """Set the weight that suits the queries, print what each weight finds, and return it."""
-    if not isinstance(collection, Collection | RemoteCollection) or (
-        collection.encoder_kind != "text"
-    ):
+    collection = bench.collection(args.collection)
+    if collection.encoder_kind != "text":
         raise OptionError(f"--fit: {args.collection} has no texts that an encoder reads")
-    if args.queries is None:
-        found = _fit_made(collection)
-    else:
-        with naming(args.qrels):
-            qrels = read_qrels(args.qrels)
-        found = _fit_judged(args, collection, qrels)
-    collection.set_hybrid_weight(found.weight)
-    n_queries = found.curve.shape[1]
-    result: dict[str, Any] = {} if found.warning is None else {"warning": found.warning}
+    fitted = _fit_made(collection) if args.queries is None else _fit_judged(args, bench)
+    collection.set_hybrid_weight(fitted.weight)
+    n_queries = fitted.curve.shape[1]
+    result: dict[str, Any] = {} if fitted.warning is None else {"warning": fitted.warning}
     if args.queries is not None:
-        result["cross_validated"] = round(validated(found.curve), 4)
-    result |= {"weight": found.weight, "metric": found.metric, "queries": n_queries}
-    result["curve"] = curve_means(found.curve)
+        result["cross_validated"] = round(validated(fitted.curve), 4)
+    result |= {"weight": fitted.weight, "metric": fitted.metric, "queries": n_queries}
+    result["curve"] = curve_means(fitted.curve)
     if not args.json:
-        if found.warning is not None:
-            print(found.warning)
-        print(f"{found.metric} of {n_queries} queries by the weight of codes:")
+        if fitted.warning is not None:
+            print(fitted.warning)
+        print(f"{fitted.metric} of {n_queries} queries by the weight of codes:")
         for name, value in result["curve"].items():
             print(f"  {name:>5} {value:.4f}")
         if "cross_validated" in result:
-            fitted = result["cross_validated"]
-            print(f"{found.metric} with the weight fitted on other queries: {fitted}")
+            mean = result["cross_validated"]
+            print(f"{fitted.metric} with the weight fitted on other queries: {mean}")
         sys.stdout.flush()
     return result

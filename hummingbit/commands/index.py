@@ -36,6 +36,7 @@ from hummingbit.commands.options import (
     naming,
     open_collections,
     open_folder,
+    open_workbench,
     read,
     read_filter,
     read_json,
@@ -528,12 +529,10 @@ def _check_recognized(args: argparse.Namespace, given: AnyCollection) -> None:
     Raises:
         OptionError: if most documents are like that, unless ``--allow-unknown`` is given.
     """
-    if args.url is not None:
+    encoder = given.encoder
+    if not isinstance(encoder, Encoder) or not len(given):
         return  # a service encodes by itself
     collection = cast("CollectionBackend", given)
-    encoder = collection.encoder
-    if encoder is None or not len(collection):
-        return
     if not isinstance(encoder.features, TextFeatures):
         _tell_cut(collection, encoder)
         return
@@ -1032,15 +1031,10 @@ def run_stats(args: argparse.Namespace) -> int:
 
 def run_verify(args: argparse.Namespace) -> int:
     """Print the problems of a collection; return 1 if there are any."""
-    if args.accept_loss:
-        if args.url is not None:
-            raise OptionError(
-                "--accept-loss: cannot be combined with --url; stop the service and name its folder"
-            )
-        with open_folder(args, writable=True) as folder:
+    with open_collections(args, writable=args.accept_loss) as folder:
+        if args.accept_loss:
             folder.accept_loss(args.collection)
-    with open_collections(args, writable=False) as opened:
-        verification = opened.collection(args.collection).verify()
+        verification = folder.collection(args.collection).verify()
     documents, problems = verification.documents, verification.problems
     for problem in problems:
         print(f"{args.collection}: {problem}", file=sys.stderr)
@@ -1068,11 +1062,11 @@ def run_compact(args: argparse.Namespace) -> int:
 def run_rank(args: argparse.Namespace) -> int:
     """Set a collection's default ranking, and the weight of codes beside words."""
     check_weight(args)
-    with open_collections(args, writable=True) as folder:
-        collection = folder.collection(args.collection)
+    with open_workbench(args, writable=True) as bench:
+        collection = bench.collection(args.collection)
         result: dict[str, Any] = {"collection": args.collection}
         if args.fit:
-            fitted = fit(args, collection)
+            fitted = fit(args, bench)
             if "warning" in fitted:
                 result = {"warning": fitted.pop("warning"), **result}
             result["fit"] = fitted

@@ -6,10 +6,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
 
 from hummingbit.commands.options import (
     Actions,
@@ -20,7 +18,7 @@ from hummingbit.commands.options import (
     add_service,
     add_url,
     naming,
-    open_folder,
+    open_workbench,
     service_at,
 )
 from hummingbit.commands.printing import add_json, print_json, print_result, without_controls
@@ -28,153 +26,16 @@ from hummingbit.evaluation.labelling.exchange import (
     FORMATS,
     JSONL,
     QRELS,
-    import_records,
-    read_lines,
     read_sheet,
     write_qrels,
     write_queries,
     write_records,
     write_sheet,
 )
-from hummingbit.evaluation.labelling.statistics import label_statistics
-from hummingbit.evaluation.labelling.suggestions import (
-    AP_PRIOR,
-    DEFAULT_METHOD,
-    SUGGESTION_METHODS,
-    VectorCache,
-    pool_answers,
-    suggest_documents,
-    suggestions_to_json,
-)
+from hummingbit.evaluation.labelling.suggestions import DEFAULT_METHOD, SUGGESTION_METHODS
 from hummingbit.foundation.errors import counted, install_command
 from hummingbit.foundation.files import replace_file
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.foundation.times import now
-from hummingbit.index.collection import Collection, local_collection
-from hummingbit.index.store.annotations import ANONYMOUS, DocumentLabel, Judgement
-
-if TYPE_CHECKING:
-    from hummingbit.clients.client import Client
-
-
-# The labels of a collection, in a data folder or at a service, with one interface for both.
-
-
-class LabelSource(Protocol):
-    """The labels and judgements of one collection."""
-
-    def suggest(
-        self, n: int, method: str, *, label_field: str | None, who: str | None
-    ) -> dict[str, Any]:
-        """Return suggestions as the service's ``labels/suggest`` does."""
-
-    def set(self, record: dict[str, Any]) -> bool:
-        """Set a label, or remove it if its labels are None; return whether that changed it."""
-
-    def stats(self, label_field: str | None) -> dict[str, Any]:
-        """Return statistics as the service's ``labels/stats`` does."""
-
-    def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
-        """Return all labels and judgements."""
-
-    def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
-        """Import records, and return a report as the service's ``labels/import`` does."""
-
-    def pool(self, question: str, n: int) -> list[tuple[str, str]]:
-        """Return ids and texts of answers to judge, pooled from all rankings, best first."""
-
-
-@contextmanager
-def label_source(args: argparse.Namespace, *, writable: bool = False) -> Iterator[LabelSource]:
-    """Yield the labels of the collection that the options name."""
-    if args.url is not None:
-        with service_at(args) as client:
-            yield _Remote(client, args.collection)
-        return
-    with open_folder(args, writable=writable) as folder:
-        yield _Local(local_collection(folder.collection(args.collection), "labels"))
-
-
-class _Local:
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
-
-    def suggest(
-        self, n: int, method: str, *, label_field: str | None, who: str | None
-    ) -> dict[str, Any]:
-        suggested = suggest_documents(
-            self._collection,
-            VectorCache(),
-            n,
-            method,
-            label_field=label_field,
-            who=who or ANONYMOUS,
-        )
-        return suggestions_to_json(method, *suggested)
-
-    def set(self, record: dict[str, Any]) -> bool:
-        annotations, who = self._collection.annotations, record["who"] or ANONYMOUS
-        if record["labels"] is None:
-            return bool(annotations.set_labels([], [(record["id"], who)]).changed)
-        label = DocumentLabel(record["id"], tuple(record["labels"]), who, record["grade"], now())
-        return bool(annotations.set_labels([label]).changed)
-
-    def stats(self, label_field: str | None) -> dict[str, Any]:
-        return label_statistics(self._collection, VectorCache(), label_field)
-
-    def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
-        annotations = self._collection.annotations
-        return annotations.labels(), annotations.judgements()
-
-    def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:
-        lines = content.decode("utf-8-sig").split("\n")
-        report = import_records(self._collection, *read_lines(lines, form, source, who))
-        return {"changed": report.changed, "unknown": report.unknown}
-
-    def pool(self, question: str, n: int) -> list[tuple[str, str]]:
-        pooled, _ = pool_answers(self._collection, question, POOL_DEPTH, AP_PRIOR)
-        documents = [self._collection.get(answer.id) for answer in pooled[:n]]
-        return [
-            (document.id, document.text or "") for document in documents if document is not None
-        ]
-
-
-class _Remote:
-    def __init__(self, client: Client, name: str) -> None:
-        self._client = client
-        self._name = name
-
-    def suggest(
-        self, n: int, method: str, *, label_field: str | None, who: str | None
-    ) -> dict[str, Any]:
-        return dict(
-            self._client.suggest_labels(
-                self._name, n, method=method, label_field=label_field, who=who
-            )
-        )
-
-    def set(self, record: dict[str, Any]) -> bool:
-        fields = {
-            name: value for name, value in record.items() if name != "who" or value is not None
-        }
-        return bool(self._client.set_labels(self._name, [fields])["changed"])
-
-    def stats(self, label_field: str | None) -> dict[str, Any]:
-        return dict(self._client.label_stats(self._name, label_field))
-
-    def records(self) -> tuple[list[DocumentLabel], list[Judgement]]:
-        from hummingbit.remote import RemoteAnnotations  # noqa: PLC0415 - only a service needs it
-
-        annotations = RemoteAnnotations(self._client, self._name)
-        return [*annotations.labels()], [*annotations.judgements()]
-
-    def read(self, content: bytes, form: str, source: str, who: str | None) -> dict[str, Any]:  # noqa: ARG002
-        return dict(self._client.import_labels(self._name, content, form, who))
-
-    def pool(self, question: str, n: int) -> list[tuple[str, str]]:
-        answers = self._client.judgement_pool(self._name, question, n=n, depth=POOL_DEPTH)
-        return [(document["id"], document["text"] or "") for document in answers["documents"]]
-
 
 # ``hummingbit label pool|judged``: from questions to judged queries and the first report.
 
@@ -194,9 +55,10 @@ def run_pool(args: argparse.Namespace) -> int:
         raise OptionError(f"{args.questions}: has no question; write one on each line")
     if args.file.exists():
         raise OptionError(f"{args.file} already exists; its grades would be lost")
-    with label_source(args) as source:
+    with open_workbench(args, writable=False) as bench:
         begin_stage(f"pooling answers to {counted(len(questions), 'question')}")
-        pools = [(question, source.pool(question, args.n)) for question in questions]
+        labels = bench.labels(args.collection)
+        pools = [(question, labels.pool(question, args.n, POOL_DEPTH)) for question in questions]
     with naming(str(args.file)):
         replace_file(args.file, "\ufeff" + write_sheet(pools))
     answers = counted(sum(len(pool) for _, pool in pools), "answer")
@@ -216,9 +78,9 @@ def run_judged(args: argparse.Namespace) -> int:
         judgements = read_sheet(args.file.read_text(encoding="utf-8-sig"), str(args.file))
     if not judgements:
         raise OptionError(f"{args.file}: no row has a grade")
-    with label_source(args, writable=True) as source:
+    with open_workbench(args, writable=True) as bench:
         content = "\n".join(write_records(judgements)).encode()
-        report = source.read(content, JSONL, str(args.file), None)
+        report = bench.labels(args.collection).read(content, JSONL, str(args.file))
     if report["unknown"]:
         unknown = counted(report["unknown"], "judgement")
         print(f"skipped {unknown} of unknown documents", file=sys.stderr)
@@ -241,9 +103,10 @@ STANDARD = "-"
 
 def run_export(args: argparse.Namespace) -> int:
     """Write every label and judgement, or the judgements as qrels or their queries."""
-    with label_source(args) as source:
+    with open_workbench(args, writable=False) as bench:
         begin_stage("reading labels and judgements")
-        labels, judgements = source.records()
+        annotations = bench.labels(args.collection)
+        labels, judgements = [*annotations.labels()], [*annotations.judgements()]
     lines: Iterable[str]
     if args.format == JSONL:
         lines = write_records([*labels, *judgements])
@@ -272,9 +135,9 @@ def run_import(args: argparse.Namespace) -> int:
         content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise OptionError(f"{name}: is not UTF-8 text ({error.reason})") from None
-    with label_source(args, writable=True) as source:
+    with open_workbench(args, writable=True) as bench:
         begin_stage(f"importing {name}")
-        report = source.read(content, args.format, name, args.who)
+        report = bench.labels(args.collection).read(content, args.format, name, args.who)
     unknown = report["unknown"]
     skipped = f"; skipped {counted(unknown, 'record')} of unknown documents" if unknown else ""
     result = {"collection": args.collection, **report}
@@ -427,8 +290,8 @@ def run_suggest(args: argparse.Namespace) -> int:
     """Print a document a line: its id, its guessed labels, and the beginning of its text."""
     if args.n < 1:
         raise OptionError(f"-n is {args.n}; it must be at least 1")
-    with label_source(args) as source:
-        suggestions = source.suggest(
+    with open_workbench(args, writable=False) as bench:
+        suggestions = bench.labels(args.collection).suggest(
             args.n, args.method, label_field=args.label_field, who=args.who
         )
     for document in suggestions["documents"]:
@@ -451,9 +314,8 @@ def run_set(args: argparse.Namespace) -> int:
     if args.remove and args.labels:
         raise OptionError("--remove: cannot be combined with LABEL; it removes all your labels")
     labels = None if args.remove else args.labels
-    record = {"id": args.id, "labels": labels, "grade": args.grade, "who": args.who}
-    with label_source(args, writable=True) as source:
-        changed = source.set(record)
+    with open_workbench(args, writable=True) as bench:
+        changed = bench.labels(args.collection).set(args.id, labels, grade=args.grade, who=args.who)
     line = f"{args.id}: {'changed' if changed else 'unchanged'}"
     print_result(args, {"id": args.id, "changed": changed}, line)
     return 0
@@ -461,9 +323,9 @@ def run_set(args: argparse.Namespace) -> int:
 
 def run_stats(args: argparse.Namespace) -> int:
     """Print counts, agreement, and the expected gain of further labels."""
-    with label_source(args) as source:
+    with open_workbench(args, writable=False) as bench:
         begin_stage("counting labels and measuring agreement")
-        stats = source.stats(args.label_field)
+        stats = bench.labels(args.collection).stats(args.label_field)
     if args.json:
         print_json(stats)
         return 0

@@ -24,7 +24,7 @@ from hummingbit.encoder.codes import CodeError, check_n_bits
 from hummingbit.foundation.errors import HummingbitError, InputError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
-from hummingbit.index.catalog import NAME, RULE
+from hummingbit.index.catalog import NAME, RULE, EncoderFolder
 from hummingbit.index.data_folder import BACKENDS, DataFolder, DataFolderLocation
 from hummingbit.index.errors import DataFolderInUse
 from hummingbit.index.filters import Filter, filter_to_json, parse_filter
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from hummingbit.corpus.survey import Survey
     from hummingbit.corpus.tables import FieldTypes
     from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
-    from hummingbit.remote import RemoteFolder
+    from hummingbit.local import LocalWorkbench
+    from hummingbit.remote import RemoteEncoders, RemoteFolder
     from hummingbit.training.data import TrainingData
     from hummingbit.training.word_vectors import WordVectors
 
@@ -517,6 +518,32 @@ def open_collections(args: argparse.Namespace, *, writable: bool) -> DataFolder 
     from hummingbit.remote import RemoteFolder  # noqa: PLC0415 - only a service needs it
 
     return RemoteFolder(service_at(args))
+
+
+def open_workbench(args: argparse.Namespace, *, writable: bool) -> LocalWorkbench | RemoteFolder:
+    """Open what evaluates and labels collections, here or at the service of ``--url``.
+
+    Raises:
+        ServiceError, DataFolderError, StoreError: as for :func:`open_collections`.
+    """
+    folder = open_collections(args, writable=writable)
+    if not isinstance(folder, DataFolder):
+        return folder
+    from hummingbit.local import LocalWorkbench  # noqa: PLC0415 - see above
+
+    return LocalWorkbench(folder)
+
+
+@contextmanager
+def open_encoders(args: argparse.Namespace) -> Iterator[EncoderFolder | RemoteEncoders]:
+    """Yield the encoders of the data folder, or of the service of ``--url``."""
+    if args.url is None:
+        yield EncoderFolder(args.data_dir / "encoders")
+        return
+    from hummingbit.remote import RemoteEncoders  # noqa: PLC0415 - only a service needs it
+
+    with service_at(args) as client:
+        yield RemoteEncoders(client)
 
 
 def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
