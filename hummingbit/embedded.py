@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
 
 import numpy as np
@@ -20,7 +19,6 @@ from hummingbit import inputs
 from hummingbit.clients.calls import UNSET, RankingOptions, RecommendationOptions, Unset
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import Layout
-from hummingbit.encoder.codes import code_to_hex
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder_loading import install_encoder
 from hummingbit.evaluation.rankings import RelevanceSettings
@@ -39,8 +37,8 @@ from hummingbit.index.passages import Passages
 from hummingbit.index.recommendations import AVERAGE_VECTOR
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import (
-    Group,
     Hit,
+    QueryResult,
     SearchOptions,
     SearchResult,
     explain_no_groups,
@@ -120,45 +118,11 @@ REPR_TEXT = 60
 """How many characters of a hit's text its line has."""
 
 
-class Hits(Sequence[Hit]):
+@dataclass(eq=False, repr=False)
+class Hits(QueryResult, Sequence[Hit]):
     """The hits of one query, best first."""
 
-    def __init__(
-        self,
-        hits: Sequence[Hit],
-        *,
-        generation: int,
-        ranking: str,
-        recognized_terms: int | None = None,
-        corrected: Iterable[tuple[str, str]] = (),
-        substitutes: Mapping[str, Sequence[str]] = MappingProxyType({}),
-        warnings: Iterable[str] = (),
-        next_cursor: str | None = None,
-        query_code: str | None = None,
-        groups: Sequence[Group] = (),
-        facets: Sequence[FacetResult] = (),
-    ) -> None:
-        self._hits = [*hits]
-        self.generation = generation
-        """The generation of the collection that was searched: the number of writes before it."""
-        self.ranking = ranking
-        """The ranking that ordered the hits."""
-        self.recognized_terms = recognized_terms
-        """The number of words of the query that the encoder knows; None if it is not a text."""
-        self.corrected = [*corrected]
-        """Unknown words of the query, each with what the encoder reads in its place."""
-        self.substitutes = {word: [*others] for word, others in substitutes.items()}
-        """Words of the query that no document has, and the words searched for in their place."""
-        self.warnings = [*warnings]
-        """Why a search with a filter found nothing."""
-        self.next_cursor = next_cursor
-        """Where the next page begins, in a search with `with_cursor`; None on the last page."""
-        self.query_code = query_code
-        """The code of the query, in hexadecimal, in a search with `with_code`."""
-        self.groups = [*groups]
-        """The groups of a search with `group_by`, which has no hits besides, best first."""
-        self.facets = [*facets]
-        """The counts of values of a search with `facets`."""
+    _hits: list[Hit]
 
     @overload
     def __getitem__(self, position: int) -> Hit: ...
@@ -237,25 +201,10 @@ def hits_of(
     if not any(result.hits) and not any(result.groups or ()):
         warnings += collection.explain_no_hits(filter_)
         warnings += explain_no_groups(collection, group_by, None)
-    return [_hits_at(result, position, warnings) for position in range(len(result.hits))]
-
-
-def _hits_at(result: SearchResult, position: int, warnings: Sequence[str]) -> Hits:
-    """Return the hits of one query of several."""
-    terms = result.queries.terms[position]
-    return Hits(
-        result.hits[position],
-        generation=result.generation,
-        ranking=result.rescored_by or result.rankings[position],
-        substitutes=result.substitutes[position] if result.substitutes else {},
-        recognized_terms=None if terms is None else terms.recognized_terms,
-        corrected=() if terms is None else terms.corrected,
-        warnings=warnings,
-        next_cursor=result.next_cursors[position],
-        query_code=code_to_hex(result.queries.codes[position]),
-        groups=() if result.groups is None else result.groups[position],
-        facets=() if result.facets is None else result.facets[position],
-    )
+    return [
+        Hits(hits, **{**vars(result.of_query(position)), "warnings": [*warnings]})
+        for position, hits in enumerate(result.hits)
+    ]
 
 
 def _line(hit: Hit) -> str:

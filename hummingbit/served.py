@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Literal, Unpack
 
 from hummingbit import inputs
 from hummingbit.clients.calls import SearchOptions, ServedRecommendationOptions
 from hummingbit.clients.client import Client
-from hummingbit.clients.responses import SearchResponse
 from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
 from hummingbit.embedded import Collection, Hits, OpenCollection
@@ -17,6 +17,7 @@ from hummingbit.index.encoding import batches, last_of_each_id
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.facets import FacetResult
 from hummingbit.index.records import Query
+from hummingbit.index.search import QueryResult
 from hummingbit.remote import RemoteCollection, example_of, group_of, hit_of, record_of
 
 WRITTEN_AT_ONCE = 1000
@@ -164,17 +165,12 @@ def exists(client: Client, name: str) -> bool:
     return True
 
 
-def _hits(answer: SearchResponse) -> Hits:
-    return Hits(
-        [*map(hit_of, answer["hits"])],
-        generation=answer["generation"],
-        substitutes=answer.get("substitutes", {}),
-        ranking=answer.get("rescored_by", answer["ranking"]),
-        recognized_terms=answer.get("recognized_terms"),
-        corrected=[(word, known) for word, known in answer.get("corrected", ())],
-        warnings=answer.get("warnings", ()),
-        next_cursor=answer.get("next_cursor"),
-        query_code=answer.get("query_code"),
-        groups=[*map(group_of, answer.get("groups", ()))],
-        facets=[FacetResult(**facet) for facet in answer.get("facets", ())],
-    )
+def _hits(answer: Mapping[str, Any]) -> Hits:
+    told = {field.name: answer[field.name] for field in fields(QueryResult) if field.name in answer}
+    read = {
+        "ranking": answer.get("rescored_by", answer["ranking"]),
+        "corrected": [(word, known) for word, known in answer.get("corrected", ())],
+        "groups": [*map(group_of, answer.get("groups", ()))],
+        "facets": [FacetResult(**facet) for facet in answer.get("facets", ())],
+    }
+    return Hits([*map(hit_of, answer["hits"])], **{**told, **read})

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import orjson
 
-from hummingbit.encoder.codes import Codes, code_from_hex, code_to_hex, unpack_codes
+from hummingbit.encoder.codes import Codes, code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import explain_text
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.passages import Span
@@ -20,11 +21,24 @@ from hummingbit.index.payloads import PayloadSelection, select_fields
 from hummingbit.index.records import StoredDocument, StoredPayload
 from hummingbit.index.search import (
     Hit,
+    QueryResult,
     SearchOptions,
     SearchResult,
     explain_no_groups,
     with_warnings,
 )
+
+_WRITTEN_APART = frozenset(
+    "generation ranking recognized_terms corrected next_cursor query_code groups facets".split()
+)
+OPTIONAL_FIELDS = [field.name for field in fields(QueryResult) if field.name not in _WRITTEN_APART]
+"""The fields of a response that are written as :class:`QueryResult` has them, unless empty."""
+OPTIONAL_HIT_FIELDS = [
+    name
+    for name in Hit._field_defaults
+    if name not in {"payload", "text", "code", "highlight", "passage"}
+]
+"""The fields of hits that are written as :class:`Hit` has them, unless they are None."""
 
 
 def answer_to(
@@ -59,31 +73,32 @@ def search_answer(
     if radius is not None:
         hits = [hit for hit in hits if (hit.distance or 0) <= radius]
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
-    terms = result.queries.terms[position]
+    told = result.of_query(position, with_code=bool(options.with_code))
     answer: dict[str, Any] = {
         "hits": _write_hits(result, hits, position, options),
         "n_bits": collection.n_bits,
         "encoder": None if name is None else {"name": name, "fingerprint": fingerprint},
-        "generation": result.generation,
+        "generation": told.generation,
         "engine": result.engine,
         "ranking": result.rankings[position],
         "ties_cut": _ties_cut(all_hits, len(hits), cut=result.ties_cut[position]),
         "took_ms": round(seconds * 1000, 3),
     }
-    if terms is not None:
-        answer["recognized_terms"] = terms.recognized_terms
-        answer["corrected"] = terms.corrected
-    if result.substitutes and result.substitutes[position]:
-        answer["substitutes"] = result.substitutes[position]
+    if told.recognized_terms is not None:
+        answer["recognized_terms"] = told.recognized_terms
+        answer["corrected"] = told.corrected
+    for field in OPTIONAL_FIELDS:
+        if value := getattr(told, field):
+            answer[field] = value
     if result.reranked:
         answer["reranked"] = True
     if result.rescored_by is not None:
         answer["rescored_by"] = result.rescored_by
         answer["candidates"] = result.candidates
     if options.with_cursor or options.cursor is not None:
-        answer["next_cursor"] = result.next_cursors[position]
+        answer["next_cursor"] = told.next_cursor
     if options.with_code:
-        answer["query_code"] = code_to_hex(result.queries.codes[position])
+        answer["query_code"] = told.query_code
     text = result.queries.texts[position]
     answer |= _groups_and_facets(result, position, options)
     if options.explain and text is not None and collection.encoder is not None:
@@ -118,15 +133,10 @@ def _write_hits(
                 {} if hit.payload is None else hit.payload, options.with_payload
             )
     _write_texts(written, hits, options, highlighted=result.highlighted)
-    if result.reranked:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["rerank_score"] = hit.rerank_score
-    if options.with_relevance:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["relevance"] = hit.relevance
-    if hits and hits[0].confidence is not None:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["confidence"] = hit.confidence
+    for field in OPTIONAL_HIT_FIELDS:
+        if hits and getattr(hits[0], field) is not None:
+            for entry, hit in zip(written, hits, strict=True):
+                entry[field] = getattr(hit, field)
     if options.with_code or options.explain:
         _write_codes(written, hits, result.queries.codes[position], options)
     return written

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.analyzers import Analyzer
-from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
+from hummingbit.encoder.codes import Codes, code_to_hex, hamming_distance, unpack_codes
 from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Encoder
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
@@ -844,6 +844,35 @@ class Group(NamedTuple):
     hits: list[Hit]
 
 
+@dataclass(kw_only=True, eq=False)
+class QueryResult:
+    """What a search tells of one query beside its hits.
+
+    The responses of a service and the hits of the library have these fields.
+    """
+
+    generation: int
+    """The generation of the collection that was searched: the number of writes before it."""
+    ranking: str
+    """The ranking that ordered the hits."""
+    recognized_terms: int | None = None
+    """The number of words of the query that the encoder knows; None if it is not a text."""
+    corrected: list[tuple[str, str]] = field(default_factory=list)
+    """Unknown words of the query, each with what the encoder reads in its place."""
+    substitutes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Words of the query that no document has, and the words searched for in their place."""
+    warnings: list[str] = field(default_factory=list)
+    """Why a search with a filter found nothing."""
+    next_cursor: str | None = None
+    """Where the next page begins, in a search with `with_cursor`; None on the last page."""
+    query_code: str | None = None
+    """The code of the query, in hexadecimal, in a search with `with_code`."""
+    groups: Sequence[Group] = ()
+    """The groups of a search with `group_by`, which has no hits besides, best first."""
+    facets: Sequence[FacetResult] = ()
+    """The counts of values of a search with `facets`."""
+
+
 class SearchResult(NamedTuple):
     """The hits of each query, all on one generation of the collection.
 
@@ -875,6 +904,21 @@ class SearchResult(NamedTuple):
     """The groups of each query by their best hits, which then has no `hits`; None without."""
     facets: Sequence[Sequence[FacetResult]] | None = None
     """The facets of each query; None unless requested."""
+
+    def of_query(self, position: int, *, with_code: bool = True) -> QueryResult:
+        """Return what the search tells of the query at a `position`, without warnings."""
+        terms = self.queries.terms[position]
+        return QueryResult(
+            generation=self.generation,
+            ranking=self.rescored_by or self.rankings[position],
+            recognized_terms=None if terms is None else terms.recognized_terms,
+            corrected=[] if terms is None else [*terms.corrected],
+            substitutes=self.substitutes[position] if self.substitutes else {},
+            next_cursor=self.next_cursors[position],
+            query_code=code_to_hex(self.queries.codes[position]) if with_code else None,
+            groups=() if self.groups is None else self.groups[position],
+            facets=() if self.facets is None else self.facets[position],
+        )
 
 
 def hits_with_codes(
