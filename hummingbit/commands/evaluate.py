@@ -153,7 +153,6 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
         help="search only the documents that have a label",
     )
     add_folder(parser)
-    parser.add_argument("--url", metavar="URL", help="a running service instead of a data folder")
     add_reading(parser, label_field=False)
 
 

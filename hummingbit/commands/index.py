@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import itertools
 import json
-import lzma
 import signal
 import sys
 import threading
@@ -14,28 +12,30 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from hummingbit.commands.fusion import ENCODER, add_weight, check_weight, fit
 from hummingbit.commands.options import (
+    STANDARD,
     Actions,
     BitsOption,
     OptionError,
     add_action,
     add_filter,
     add_folder,
+    add_label_field,
     add_layout,
     add_passages,
     add_reading,
     add_service,
-    add_url,
     filling,
     layout_of,
-    naming,
     open_collections,
     open_folder,
+    open_input,
+    open_output,
     open_workbench,
     read,
     read_filter,
@@ -50,17 +50,16 @@ from hummingbit.commands.printing import (
     print_json,
     print_result,
     print_warnings,
+    reindexed_line,
 )
 from hummingbit.corpus.document import Document, with_expiry
 from hummingbit.corpus.expiry import EXPIRES_AT
-from hummingbit.corpus.lines import open_bytes
 from hummingbit.corpus.readers import count_documents
 from hummingbit.encoder.codes import PACKINGS, Packing, code_to_hex
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import DOCUMENT_METHODS
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import available_cores, begin_stage, count_in_stage
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.catalog import (
@@ -77,6 +76,7 @@ from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
 from hummingbit.index.facets import CALENDAR, DEFAULT_BUCKETS, Facet, parse_sort
+from hummingbit.index.filters import Filter
 from hummingbit.index.ingestion import CollectionFieldTypes
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
 from hummingbit.index.payloads import PayloadUpdate, select_fields
@@ -103,10 +103,18 @@ if TYPE_CHECKING:
 # Prints the result of an ingestion.
 
 
-def print_ingested(
-    args: argparse.Namespace, collection: AnyCollection, report: IngestReport
+def _end_ingestion(
+    args: argparse.Namespace,
+    folder: DataFolder | RemoteFolder,
+    collection: AnyCollection,
+    report: IngestReport,
+    *,
+    is_new: bool = False,
 ) -> int:
-    """Print the result of writing documents to a collection; return 1 if some were refused."""
+    """Print the result of writing documents to a collection; return 1 if some were refused.
+
+    A new collection of which every document was refused is dropped.
+    """
     name, total = collection.name, len(collection)
     rate = report.documents / report.seconds if report.seconds else 0.0
     unchanged = f"{report.unchanged:,} of them unchanged, " if report.unchanged else ""
@@ -129,9 +137,12 @@ def print_ingested(
         f" ({rate:,.0f} a second), {unchanged}{repeated}{total:,} in all,"
         f" generation {report.generation}",
     )
-    if report.refused:
-        print(f"{args.collection}: {counted(report.refused, 'document')} refused", file=sys.stderr)
-    return 1 if report.refused else 0
+    if not report.refused:
+        return 0
+    print(f"{args.collection}: {counted(report.refused, 'document')} refused", file=sys.stderr)
+    if is_new and not total:
+        folder.drop_collection(collection.name)
+    return 1
 
 
 def _print_refused(id_: str, reason: str) -> None:
@@ -225,13 +236,12 @@ def configure_documents(actions: Actions) -> None:
     count = add_action(actions, "count", run_count, "count documents")
     add_filter(count)
     delete = add_action(actions, "delete", run_delete, "delete documents by id or by --filter")
-    delete.add_argument("ids", nargs="*", metavar="ID")
-    add_filter(delete)
     payload = add_action(
         actions, "payload", run_payload, "change payloads of documents by id or by --filter"
     )
-    payload.add_argument("ids", nargs="*", metavar="ID")
-    add_filter(payload)
+    for action in (delete, payload):
+        action.add_argument("ids", nargs="*", metavar="ID")
+        add_filter(action)
     payload.add_argument(
         "--set", metavar="JSON", help="give keys these values, such as '{\"reviewed\": true}'"
     )
@@ -284,7 +294,6 @@ def configure_documents(actions: Actions) -> None:
     )
     add_filter(facets)
     for action in (build, add, get, count, delete, payload, scroll, facets):
-        add_url(action)
         add_json(action, "the documents as JSON lines" if action is get else "the result as JSON")
 
 
@@ -316,22 +325,7 @@ def run_build(args: argparse.Namespace) -> int:
         except OptionError:
             folder.drop_collection(name)
             raise
-        return _end_import(args, folder, collection, report, is_new=True)
-
-
-def _end_import(
-    args: argparse.Namespace,
-    folder: DataFolder | RemoteFolder,
-    collection: AnyCollection,
-    report: IngestReport,
-    *,
-    is_new: bool,
-) -> int:
-    """Print the report, and drop a new collection of which every document was refused."""
-    status = print_ingested(args, collection, report)
-    if status and is_new and not len(collection):
-        folder.drop_collection(collection.name)
-    return status
+        return _end_ingestion(args, folder, collection, report, is_new=True)
 
 
 def run_add(args: argparse.Namespace) -> int:
@@ -340,7 +334,7 @@ def run_add(args: argparse.Namespace) -> int:
         collection = folder.collection(args.collection)
         report = _ingest(args, collection)
         _check_recognized(args, collection)
-        return print_ingested(args, collection, report)
+        return _end_ingestion(args, folder, collection, report)
 
 
 def run_get(args: argparse.Namespace) -> int:
@@ -369,11 +363,21 @@ def run_count(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_delete(args: argparse.Namespace) -> int:
-    """Delete documents; unknown ids are ignored."""
+def _read_selection(args: argparse.Namespace) -> Filter | None:
+    """Return the filter that selects documents; None if ids do.
+
+    Raises:
+        OptionError: if neither does, or both do.
+    """
     filter_ = read_filter(args)
     if (filter_ is None) == (not args.ids):
         raise OptionError("ID: give either ids or --filter")
+    return filter_
+
+
+def run_delete(args: argparse.Namespace) -> int:
+    """Delete documents; unknown ids are ignored."""
+    filter_ = _read_selection(args)
     with open_collections(args, writable=True) as folder:
         collection = folder.collection(args.collection)
         begin_stage("deleting documents")
@@ -391,9 +395,7 @@ def run_delete(args: argparse.Namespace) -> int:
 
 def run_payload(args: argparse.Namespace) -> int:
     """Change payloads; unknown ids are ignored."""
-    filter_ = read_filter(args)
-    if (filter_ is None) == (not args.ids):
-        raise OptionError("ID: give either ids or --filter")
+    filter_ = _read_selection(args)
     changes = {
         name: read_json(f"--{name}", getattr(args, name)) for name in ("set", "merge", "overwrite")
     }
@@ -585,6 +587,7 @@ def configure_duplicates(actions: Actions) -> None:
         "duplicates",
         run,
         "list clusters of documents that hardly differ, one on each line",
+        with_url=False,
     )
     duplicates.add_argument(
         "--radius",
@@ -692,7 +695,7 @@ def run_import_points(args: argparse.Namespace) -> int:
     """
     if args.encoder is not None and args.codes is not None:
         raise OptionError("--codes: cannot be combined with --encoder, which makes the codes")
-    if args.file == "-":
+    if args.file == STANDARD:
         raise OptionError("FILE: is missing; with --from, name a file or a folder")
     incomplete: list[str] = []
     with open_collections(args, writable=True) as folder:
@@ -703,8 +706,15 @@ def run_import_points(args: argparse.Namespace) -> int:
             n_bits: int | None = collection.n_bits
         except UnknownCollection:
             is_new = True
-            _check_creatable(args)
-            n_bits = None if args.encoder is not None else _code_length(args)
+            if args.encoder is None and args.codes is None:
+                hint = f"to create it, give --encoder NAME or --codes {'|'.join(PACKINGS)}"
+                raise OptionError(f"there is no collection {args.collection!r}; {hint}") from None
+            n_bits = args.bits
+            if args.encoder is not None:
+                n_bits = None
+            elif n_bits is None:
+                selection = _point_selection(args, None, None)
+                n_bits = code_length(args.store, Path(args.file), selection)
             collection = folder.create_collection(
                 args.collection, encoder=args.encoder, n_bits=n_bits
             )
@@ -712,22 +722,9 @@ def run_import_points(args: argparse.Namespace) -> int:
             documents = _documents(args, collection.encoder_kind, collection.n_bits, incomplete)
             with count_in_stage("importing") as advance:
                 report = collection.ingest(documents, progress=advance, refused=_print_refused)
-        status = _end_import(args, folder, collection, report, is_new=is_new)
-    for sentence in incomplete:
-        _print_error(sentence)
+        status = _end_ingestion(args, folder, collection, report, is_new=is_new)
+    print_warnings(incomplete)
     return 1 if incomplete else status
-
-
-def _check_creatable(args: argparse.Namespace) -> None:
-    if args.encoder is None and args.codes is None:
-        hint = f"to create it, give --encoder NAME or --codes {'|'.join(PACKINGS)}"
-        raise OptionError(f"there is no collection {args.collection!r}; {hint}")
-
-
-def _code_length(args: argparse.Namespace) -> int:
-    if args.bits is not None:
-        return cast("int", args.bits)
-    return code_length(args.store, Path(args.file), _point_selection(args, None, None))
 
 
 def _documents(
@@ -771,15 +768,10 @@ def _print_error(what: str) -> None:
 # ``hummingbit index export|import``: copy a collection to a file, or fill one from a file.
 
 
-STANDARD = "-"
-
-
 def configure_transfer(actions: Actions) -> None:
     """Add the actions."""
     export = add_action(actions, "export", run_export, "write a collection as JSON lines")
     into = add_action(actions, "import", run_import, "fill a collection with an export")
-    for action in (export, into):
-        add_url(action)
     export.add_argument(
         "file",
         nargs="?",
@@ -804,7 +796,7 @@ def run_export(args: argparse.Namespace) -> int:
     with open_collections(args, writable=False) as folder:
         collection = folder.collection(args.collection)
         total = len(collection)
-        with _writing(args.file) as stream, count_in_stage("exporting", total) as advance:
+        with open_output(args.file) as stream, count_in_stage("exporting", total) as advance:
             exported = export_collection(collection, stream, advance)
     print(f"{args.collection}: {counted(exported, 'document')} exported", file=sys.stderr)
     return 0
@@ -814,9 +806,12 @@ def run_import(args: argparse.Namespace) -> int:
     """Add the documents of an export, with their codes; create the collection if needed."""
     if args.store is not None:
         return run_import_points(args)
-    _check_no_store_options(args)
+    for name in OPTIONS:
+        if getattr(args, name) is not None:
+            option = "--" + name.replace("_", "-")
+            raise OptionError(f"{option}: is for files of other stores; name the store with --from")
     with (
-        _reading(args.file) as (stream, source),
+        open_input(args.file) as (stream, source),
         open_collections(args, writable=True) as folder,
     ):
         export = Export(stream, source)
@@ -828,50 +823,7 @@ def run_import(args: argparse.Namespace) -> int:
             count_in_stage("importing", header.documents) as advance,
         ):
             report = import_documents(collection, export, advance, _print_refused)
-        return _end_import(args, folder, collection, report, is_new=is_new)
-
-
-def _check_no_store_options(args: argparse.Namespace) -> None:
-    for name in OPTIONS:
-        if getattr(args, name) is not None:
-            option = "--" + name.replace("_", "-")
-            raise OptionError(f"{option}: is for files of other stores; name the store with --from")
-
-
-@contextmanager
-def _writing(file: str) -> Iterator[BinaryIO]:
-    """Yield a stream to a file that appears once it is complete, or to standard output."""
-    if file == STANDARD:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    path = Path(file)
-    with (
-        naming(file),
-        replacing(path) as partial,
-        _open_for_writing(partial, path.suffix.lower()) as stream,
-    ):
-        yield stream
-
-
-def _open_for_writing(path: Path, suffix: str) -> BinaryIO:
-    if suffix == ".gz":
-        return gzip.open(path, "wb", compresslevel=6)  # type: ignore[return-value]
-    if suffix == ".xz":
-        return lzma.open(path, "wb", preset=1)  # type: ignore[return-value]
-    return path.open("wb")
-
-
-@contextmanager
-def _reading(file: str) -> Iterator[tuple[BinaryIO, str]]:
-    """Yield a stream of a file or of standard input, and its name."""
-    if file == STANDARD:
-        yield sys.stdin.buffer, "standard input"
-        return
-    with naming(file):
-        stream = open_bytes(Path(file))
-    with stream:
-        yield stream, file
+        return _end_ingestion(args, folder, collection, report, is_new=is_new)
 
 
 # ``hummingbit index list|stats|verify|compact|rank|language|fields|train|drop``: the state of
@@ -946,17 +898,12 @@ def configure_upkeep(actions: Actions) -> None:
         "--into", metavar="NAME", help="reindex the documents into a collection of this name"
     )
     train.add_argument("--alias", metavar="NAME", help="the alias to move to that collection")
-    train.add_argument(
-        "--label-field",
-        metavar="NAME",
-        help="a payload field with labels for the documents that nobody has labelled",
-    )
+    add_label_field(train)
     add_service(train)
     add_json(train)
     train.set_defaults(run=run_train)
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
     for action in (list_, stats, verify, compact, rank, language, fields, drop):
-        add_url(action)
         add_json(action)
 
 
@@ -983,9 +930,7 @@ def run_train(args: argparse.Namespace) -> int:
         result = wait_for(client, job)
     lines = [f"encoder {result['encoder']}: {result['n_bits']} bits, by {result['method']}"]
     if "collection" in result:
-        moved = "" if result["alias"] is None else f"; the alias {result['alias']} points to it"
-        documents = counted(result["documents"], "document")
-        lines.append(f"{result['collection']}: {documents}{moved}")
+        lines.append(reindexed_line(result))
     else:
         into = "--into NAME"
         lines.append(
@@ -1140,7 +1085,6 @@ def configure_alias(parser: argparse.ArgumentParser) -> None:
     remove.set_defaults(run=remove_alias)
     for action in (listing, set_, remove):
         add_folder(action)
-        add_url(action)
         add_json(action)
 
 
@@ -1191,7 +1135,6 @@ def configure_reindex(parser: argparse.ArgumentParser) -> None:
         help="the search engine of the new collection (default: that of COLLECTION)",
     )
     add_folder(parser)
-    add_url(parser)
     add_json(parser)
     parser.set_defaults(run=run_reindex)
 
@@ -1204,9 +1147,8 @@ def run_reindex(args: argparse.Namespace) -> int:
         documents = folder.reindex(
             args.collection, args.encoder, args.into, args.alias, args.search_by
         )
-    moved = "" if args.alias is None else f"; the alias {args.alias} points to it"
     result = {"collection": args.into, "documents": documents, "alias": args.alias}
-    print_result(args, result, f"{args.into}: {counted(documents, 'document')}{moved}")
+    print_result(args, result, reindexed_line(result))
     return 0
 
 

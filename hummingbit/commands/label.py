@@ -10,18 +10,27 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hummingbit.commands.options import (
+    STANDARD,
     Actions,
     BitsOption,
     OptionError,
     add_action,
     add_data_dir,
+    add_label_field,
     add_service,
-    add_url,
     naming,
+    open_input,
+    open_output,
     open_workbench,
     service_at,
 )
-from hummingbit.commands.printing import add_json, print_json, print_result, without_controls
+from hummingbit.commands.printing import (
+    add_json,
+    print_json,
+    print_result,
+    reindexed_line,
+    without_controls,
+)
 from hummingbit.evaluation.labelling.exchange import (
     FORMATS,
     JSONL,
@@ -98,9 +107,6 @@ def run_judged(args: argparse.Namespace) -> int:
 # ``hummingbit label import|export``: labels and judgements from and to files.
 
 
-STANDARD = "-"
-
-
 def run_export(args: argparse.Namespace) -> int:
     """Write every label and judgement, or the judgements as qrels or their queries."""
     with open_workbench(args, writable=False) as bench:
@@ -112,12 +118,8 @@ def run_export(args: argparse.Namespace) -> int:
         lines = write_records([*labels, *judgements])
     else:
         lines = (write_qrels if args.format == QRELS else write_queries)(judgements)
-    text = "".join(f"{line}\n" for line in lines)
-    if args.file == STANDARD:
-        sys.stdout.write(text)
-    else:
-        with naming(args.file):
-            replace_file(Path(args.file), text)
+    with open_output(args.file) as stream:
+        stream.writelines(f"{line}\n".encode() for line in lines)
     counts = counted(len(judgements), "judgement")
     if args.format == JSONL:
         counts = f"{counted(len(labels), 'label')} and {counts}"
@@ -127,10 +129,8 @@ def run_export(args: argparse.Namespace) -> int:
 
 def run_import(args: argparse.Namespace) -> int:
     """Import records; each replaces the person's earlier one."""
-    is_standard = args.file == STANDARD
-    with naming(args.file):
-        content = sys.stdin.buffer.read() if is_standard else Path(args.file).read_bytes()
-    name = "standard input" if is_standard else args.file
+    with open_input(args.file) as (stream, name):
+        content = stream.read()
     try:
         content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -167,7 +167,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     retrain.add_argument(
         "--auto", action="store_true", help="go live without confirmation if the gate passes"
     )
-    retrain.add_argument("--label-field", metavar="NAME", help=_FIELD)
+    add_label_field(retrain)
     retrain.add_argument(
         "--min-gain", type=float, metavar="X", help="the gain in mAP@100 that the gate asks for"
     )
@@ -197,9 +197,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_data_dir(train)
     train.add_argument("--once", action="store_true", help="exit when no job is waiting")
     train.set_defaults(run=run_train)
-
-
-_FIELD = "a payload field with labels for the documents that nobody has labelled"
 
 
 def _configure_labels(actions: Actions) -> None:
@@ -235,15 +232,13 @@ def _configure_labels(actions: Actions) -> None:
     set_.add_argument("--remove", action="store_true", help="remove your label instead")
     stats = add_action(actions, "stats", run_stats, "count labels and measure agreement")
     for action in (suggest, stats):
-        action.add_argument("--label-field", metavar="NAME", help=_FIELD)
+        add_label_field(action)
     for action in (set_, stats):
         add_json(action)
     for action in (suggest, set_):
         action.add_argument(
             "--who", metavar="NAME", help="the person (default: anonymous, or the key's name)"
         )
-    for action in (suggest, set_, stats):
-        add_url(action)
 
 
 def _configure_files(actions: Actions) -> None:
@@ -256,7 +251,7 @@ def _configure_files(actions: Actions) -> None:
         (export, FORMATS, exported, "output"),
     ):
         action.add_argument(
-            "file", nargs="?", default="-", metavar="FILE", help=f"(default: standard {other})"
+            "file", nargs="?", default=STANDARD, metavar="FILE", help=f"(default: standard {other})"
         )
         action.add_argument(
             "--format",
@@ -264,7 +259,6 @@ def _configure_files(actions: Actions) -> None:
             default=JSONL,
             help=f"{forms_help} (default: %(default)s)",
         )
-        add_url(action)
     pool = add_action(actions, "pool", run_pool, "write answers to your questions, to be graded")
     pool.add_argument("questions", metavar="QUESTIONS", help="a file with a question on each line")
     pool.add_argument("file", type=Path, metavar="FILE", help="the CSV to write")
@@ -280,8 +274,6 @@ def _configure_files(actions: Actions) -> None:
         metavar="DIR",
         help="the folder for queries.jsonl, qrels.txt and the report (default: %(default)s)",
     )
-    for action in (pool, judged):
-        add_url(action)
     add_json(into)
     into.add_argument("--who", metavar="NAME", help="the person of lines that name none")
 
@@ -391,10 +383,7 @@ def run_confirm(args: argparse.Namespace) -> int:
 
     with service_at(args) as client:
         result = wait_for(client, client.confirm(args.job))
-    moved = "" if result["alias"] is None else f"; the alias {result['alias']} points to it"
-    print_result(
-        args, result, f"{result['collection']}: {counted(result['documents'], 'document')}{moved}"
-    )
+    print_result(args, result, reindexed_line(result))
     return 0
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+import lzma
 import os
 import re
 import shutil
@@ -15,13 +17,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
 from hummingbit.corpus.json_rows import parse_strictly
-from hummingbit.corpus.lines import LineError
+from hummingbit.corpus.lines import LineError, open_bytes
 from hummingbit.encoder.artifact import check_destination
 from hummingbit.encoder.codes import CodeError, check_n_bits
 from hummingbit.foundation.errors import HummingbitError, InputError
+from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
 from hummingbit.index.catalog import NAME, RULE, EncoderFolder
@@ -430,6 +433,56 @@ def naming(subject: Path | str) -> Iterator[None]:
         raise OptionError(f"{subject}: {error.strerror or error}") from error
 
 
+STANDARD = "-"
+"""A FILE that stands for standard input or output."""
+
+
+@contextmanager
+def open_input(file: str) -> Iterator[tuple[BinaryIO, str]]:
+    """Yield a stream of a file, also a compressed one, or of standard input, and its name.
+
+    Raises:
+        OptionError: if it cannot be read.
+    """
+    if file == STANDARD:
+        yield sys.stdin.buffer, "standard input"
+        return
+    with naming(file):
+        stream = open_bytes(Path(file))
+    with stream:
+        yield stream, file
+
+
+@contextmanager
+def open_output(file: str) -> Iterator[BinaryIO]:
+    """Yield a stream to a file that appears once it is complete, or to standard output.
+
+    A file is compressed if its name ends in .gz or .xz.
+
+    Raises:
+        OptionError: if it cannot be written.
+    """
+    if file == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(file)
+    with (
+        naming(file),
+        replacing(path) as partial,
+        _open_for_writing(partial, path.suffix.lower()) as stream,
+    ):
+        yield stream
+
+
+def _open_for_writing(path: Path, suffix: str) -> BinaryIO:
+    if suffix == ".gz":
+        return gzip.open(path, "wb", compresslevel=6)  # type: ignore[return-value]
+    if suffix == ".xz":
+        return lzma.open(path, "wb", preset=1)  # type: ignore[return-value]
+    return path.open("wb")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file that an option names.
 
@@ -452,19 +505,26 @@ Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # no
 
 
 def add_action(
-    actions: Actions, name: str, run: Callable[[argparse.Namespace], int], summary: str
+    actions: Actions,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    *,
+    with_url: bool = True,
 ) -> argparse.ArgumentParser:
-    """Add an action on a COLLECTION and return its parser."""
+    """Add an action on a COLLECTION, of a data folder or `with_url` of a service; return it."""
     action = actions.add_parser(name, help=summary)
     action.add_argument("collection", metavar="COLLECTION")
-    add_folder(action)
+    add_folder(action, with_url=with_url)
     action.set_defaults(run=run)
     return action
 
 
-def add_folder(parser: argparse.ArgumentParser) -> None:
-    """Add ``--data-dir``, ``--engine`` and ``--milvus-uri``."""
+def add_folder(parser: argparse.ArgumentParser, *, with_url: bool = True) -> None:
+    """Add ``--data-dir``, ``--engine``, ``--milvus-uri`` and, `with_url`, ``--url``."""
     add_data_dir(parser)
+    if with_url:
+        add_url(parser)
     parser.add_argument(
         "--engine",
         choices=BACKENDS,
@@ -485,6 +545,15 @@ def add_url(parser: argparse.ArgumentParser) -> None:
         "--url",
         metavar="URL",
         help="a running service instead of a data folder; the key is read from HUMMINGBIT_KEY",
+    )
+
+
+def add_label_field(parser: argparse.ArgumentParser) -> None:
+    """Add ``--label-field``, for labels besides those that people gave."""
+    parser.add_argument(
+        "--label-field",
+        metavar="NAME",
+        help="a payload field with labels for the documents that nobody has labelled",
     )
 
 

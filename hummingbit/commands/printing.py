@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hummingbit.commands.options import write_text
+from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import end_stage
 from hummingbit.index.facets import FacetResult
 from hummingbit.index.search import with_warnings
@@ -117,6 +118,12 @@ def print_result(
     for line in [lines] if isinstance(lines, str) else lines:
         print(line)
     print_warnings(warnings)
+
+
+def reindexed_line(result: Mapping[str, Any]) -> str:
+    """Return the line for a `collection` of so many `documents`, to which an `alias` may point."""
+    moved = "" if result["alias"] is None else f"; the alias {result['alias']} points to it"
+    return f"{result['collection']}: {counted(result['documents'], 'document')}{moved}"
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

@@ -15,7 +15,6 @@ from hummingbit.commands.options import (
     OptionError,
     add_filter,
     add_folder,
-    add_url,
     as_json,
     open_collections,
     read_filter,
@@ -121,7 +120,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_json(parser)
     add_folder(parser)
-    add_url(parser)
     parser.set_defaults(run=run)
 
 

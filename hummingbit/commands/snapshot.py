@@ -21,7 +21,6 @@ from hummingbit.commands.options import (
     Actions,
     OptionError,
     add_folder,
-    add_url,
     naming,
     open_collections,
 )
@@ -144,7 +143,6 @@ def _add(
 ) -> argparse.ArgumentParser:
     action = actions.add_parser(name, help=summary)
     add_folder(action)
-    add_url(action)
     add_json(action)
     action.set_defaults(run=run)
     return action

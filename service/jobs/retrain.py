@@ -46,12 +46,11 @@ from hummingbit.index.store.annotations import agreed_labels
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.jobs.reindex import reindex
 from hummingbit.service.jobs.training_process import (
-    DATA_FILE,
     ENCODER_FOLDER,
-    LOCK_FILE,
     MODEL_FOLDER,
     TRAINING_FILE,
     await_training,
+    write_training_files,
 )
 from hummingbit.service.jobs.work import Progress
 
@@ -135,11 +134,6 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
     # The labels that the encoder in use was trained on.
     trained_ids = folder.encoders.labelled_ids(str(collection.encoder_name))
     held_out = hold_out_labels(labels_by_id, trained_ids, spec["held_out"], spec["seed"])
-    with (progress.folder / DATA_FILE).open("w", encoding="utf-8") as file:
-        hidden = set(held_out)
-        for document in documents:
-            labels = () if document.id in hidden else labels_by_id.get(document.id, ())
-            file.write(json.dumps(training_record(document, labels), ensure_ascii=False) + "\n")
     split = {
         "held_out": held_out,
         "labels": {id_: list(labels) for id_, labels in labels_by_id.items() if labels},
@@ -151,16 +145,10 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
     model = progress.folder / MODEL_FOLDER
     if arguments[0] == MODEL and isinstance(encoder.features, TextModel) and not model.exists():
         install_artifact(folder.encoders.folder(str(collection.encoder_name)), model)
-    (progress.folder / LOCK_FILE).touch()
-    replace_file(progress.folder / TRAINING_FILE, json.dumps(arguments))
-
-
-def training_record(document: StoredDocument, labels: tuple[str, ...]) -> dict[str, Any]:
-    """Return a document as training reads it: its vector or its text, and its labels."""
-    content: dict[str, Any] = {"id": document.id, "text": document.text}
-    if document.vector is not None:
-        content = {"id": document.id, "vector": document.vector.tolist()}
-    return {**content, "labels": list(labels)} if labels else content
+    hidden = set(held_out)
+    shown = {id_: labels for id_, labels in labels_by_id.items() if id_ not in hidden}
+    labelled = ((document, shown.get(document.id, ())) for document in documents)
+    write_training_files(progress.folder, labelled, arguments)
 
 
 def _arguments(encoder: Encoder, spec: dict[str, Any], *, several_labels: bool) -> list[str]:

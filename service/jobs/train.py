@@ -8,7 +8,6 @@ create, it then reindexes into it, and moves the alias (:mod:`hummingbit.service
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -22,18 +21,16 @@ from hummingbit.encoder.recipes import (
 )
 from hummingbit.evaluation.labelling.suggestions import known_labels
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.files import replace_file
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.store.annotations import agreed_labels
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.jobs.reindex import reindex
-from hummingbit.service.jobs.retrain import install, training_record
+from hummingbit.service.jobs.retrain import install
 from hummingbit.service.jobs.training_process import (
-    DATA_FILE,
-    LOCK_FILE,
     TRAINING_FILE,
     await_training,
+    write_training_files,
 )
 from hummingbit.service.jobs.work import Progress
 
@@ -111,16 +108,12 @@ def _write_training(collection: CollectionBackend, progress: Progress) -> None:
         raise InputError("collection", message)
     given = {} if collection.annotations is None else agreed_labels(collection.annotations.labels())
     labels_by_id = known_labels(documents, given, spec["label_field"])
-    with (progress.folder / DATA_FILE).open("w", encoding="utf-8") as file:
-        for document in documents:
-            record = training_record(document, labels_by_id.get(document.id, ()))
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
     method, settings = spec["method"], spec["settings"]
     arguments = train_arguments(RECIPES[method or SSB_VAE], settings)
     if method is not None:
         arguments.insert(0, method)
-    (progress.folder / LOCK_FILE).touch()
-    replace_file(progress.folder / TRAINING_FILE, json.dumps(arguments))
+    labelled = ((document, labels_by_id.get(document.id, ())) for document in documents)
+    write_training_files(progress.folder, labelled, arguments)
 
 
 def _result(folder: DataFolder, name: str) -> dict[str, Any]:

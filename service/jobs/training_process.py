@@ -16,13 +16,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hummingbit.encoder.artifact import ArtifactError, load_encoder
 from hummingbit.foundation.files import replace_file
+from hummingbit.index.records import StoredDocument
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.work import Progress
 
@@ -46,6 +47,27 @@ LOWER_PRIORITY = 10
 def can_train() -> bool:
     """Tell whether this system can lock files and the extra ``train`` is installed."""
     return fcntl is not None and importlib.util.find_spec("torch") is not None
+
+
+def write_training_files(
+    folder: Path,
+    documents: Iterable[tuple[StoredDocument, Sequence[str]]],
+    arguments: Sequence[str],
+) -> None:
+    """Write what a training needs into its folder: documents, each with its labels, and arguments.
+
+    A document has its vector or its text.
+    """
+    with (folder / DATA_FILE).open("w", encoding="utf-8") as file:
+        for document, labels in documents:
+            record: dict[str, Any] = {"id": document.id, "text": document.text}
+            if document.vector is not None:
+                record = {"id": document.id, "vector": document.vector.tolist()}
+            if labels:
+                record["labels"] = list(labels)
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    (folder / LOCK_FILE).touch()
+    replace_file(folder / TRAINING_FILE, json.dumps(arguments))
 
 
 def await_training(progress: Progress, *, elsewhere: bool) -> Path:

@@ -38,6 +38,7 @@ from hummingbit.evaluation.labelling.suggestions import (
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.times import now
 from hummingbit.index.answers import document_to_json
+from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import AddAlias, check_name
 from hummingbit.index.collection import Collection, local_collection
 from hummingbit.index.data_folder import DataFolder
@@ -595,11 +596,16 @@ def retrain_collection(
     continue.
     """
     collection = folder.collection(name)
-    local = local_collection(collection, "labels")
     with pointing_at():
-        encoder = check_retrainable(local)
+        encoder = check_retrainable(local_collection(collection, "labels"))
+        if body.n_bits is not None:
+            try:
+                check_n_bits(body.n_bits)
+            except ValueError as error:
+                raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
     _check_can_train(limits)
-    spec = _spec(name, body, folder, local, encoder.n_bits)
+    names = _names_to_make(folder, collection, name, body, always_into=True)
+    spec = {**body.model_dump(), **names, "n_bits": body.n_bits or encoder.n_bits}
     return accepted_response(submit("retrain", collection.name, spec))
 
 
@@ -625,27 +631,48 @@ def train_encoder(
     with pointing_at():
         check_settings(body.method, body.settings)
     _check_can_train(limits)
+    names = _names_to_make(folder, collection, name, body, always_into=False)
+    return accepted_response(submit("train", collection.name, {**body.model_dump(), **names}))
+
+
+def _names_to_make(
+    folder: DataFolder,
+    collection: CollectionBackend,
+    name: str,
+    body: Retrain | Train,
+    *,
+    always_into: bool,
+) -> dict[str, Any]:
+    """Return the names of what a training of `collection`, asked for by `name`, is to make.
+
+    The documents go `into` another collection if that or an alias is named, or if they must always.
+
+    Raises:
+        ProblemError: 422, pointing to a name that is invalid or taken.
+        CollectionExists: if the name of the other collection is taken.
+    """
     encoders = set(folder.encoders.names())
     alias = name if body.alias is None and name in folder.aliases() else body.alias
     into = body.into
-    if into is None and alias is not None:
-        into = _next_name(alias, names_in_use(folder) | encoders)
+    if into is None and (always_into or alias is not None):
+        into = _next_name(alias or collection.name, names_in_use(folder) | encoders)
     if into is not None:
         check_target(folder, into, alias)
     encoder = body.encoder or into
     if encoder is None:
         is_free = collection.name not in encoders
         encoder = collection.name if is_free else _next_name(collection.name, encoders)
-    _check_new_encoder(encoder, encoders)
-    spec = {
-        **body.model_dump(),
-        "encoder": encoder,
+    with pointing_at():
+        check_name(encoder, "encoder")
+    if encoder in encoders:
+        raise invalid_field(f"is {encoder!r}, which already exists; choose another", "encoder")
+    return {
         "into": into,
+        "encoder": encoder,
         "alias": alias,
         "source": collection.name,
         "engine": collection.engine_setting,
     }
-    return accepted_response(submit("train", collection.name, spec))
 
 
 def _check_can_train(limits: Settings) -> None:
@@ -655,13 +682,6 @@ def _check_can_train(limits: Settings) -> None:
             " run hummingbit label train where it is installed; neither works on Windows"
         )
         raise ProblemError(501, "training_unavailable", message)
-
-
-def _check_new_encoder(encoder: str, existing: set[str]) -> None:
-    with pointing_at():
-        check_name(encoder, "encoder")
-    if encoder in existing:
-        raise invalid_field(f"is {encoder!r}, which already exists; choose another", "encoder")
 
 
 @router.post(
@@ -727,34 +747,6 @@ def take_back_job(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Respon
             raise ProblemError(409, "cannot_take_back", message)
         folder.change_aliases([AddAlias(alias, spec["source"])])
     return render(TakenBack(alias=alias, collection=spec["source"]))
-
-
-def _spec(
-    name: str, body: Retrain, folder: DataFolder, collection: Collection, n_bits: int
-) -> dict[str, Any]:
-    encoders = set(folder.encoders.names())
-    alias = body.alias
-    if alias is None and name in folder.aliases():
-        alias = name
-    into = body.into or _next_name(alias or collection.name, names_in_use(folder) | encoders)
-    encoder = body.encoder or into
-    check_target(folder, into, alias)
-    with pointing_at():
-        if body.n_bits is not None:
-            try:
-                check_n_bits(body.n_bits)
-            except ValueError as error:
-                raise InputError("n_bits", str(error).removeprefix("n_bits ")) from None
-    _check_new_encoder(encoder, encoders)
-    return {
-        **body.model_dump(),
-        "into": into,
-        "encoder": encoder,
-        "alias": alias,
-        "source": collection.name,
-        "engine": collection.engine_setting,
-        "n_bits": body.n_bits or n_bits,
-    }
 
 
 def _next_name(name: str, existing: set[str]) -> str:
