@@ -142,10 +142,10 @@ def paraphrased(queries: Sequence[str], documents: Sequence[Document], seed: int
     for query, text in zip(queries, texts, strict=False):
         held, words = set(VISIBLE.terms(text)), query.split()
         for at in range(int(rng.integers(2)), len(words), 2):
-            found = [term for term in VISIBLE.terms(words[at]) if term in row_of]
-            if not found:
+            known = [term for term in VISIBLE.terms(words[at]) if term in row_of]
+            if not known:
                 continue
-            nearest = np.argsort(-(terms @ terms[row_of[found[0]]]), kind="stable")[:NEIGHBOURS]
+            nearest = np.argsort(-(terms @ terms[row_of[known[0]]]), kind="stable")[:NEIGHBOURS]
             others = [name for name in names[nearest] if name not in held]
             words[at] = others[0] if others else words[at]
         results.append(" ".join(words))
@@ -221,11 +221,11 @@ def verdict(
     are not significant: those below two standard errors of a share of one half, 2 · √(½ · ½ / n).
     """
     sentences = [f"{need}, {choice.advice()}"]
-    found = {name: measured.found or 0.0 for name, measured in figures.items()}
-    codes = max(found.get(name, 0.0) for name in (HAMMING, ASYMMETRIC))
-    if BM25 in found and codes >= found[BM25]:
+    shares = {name: measured.found or 0.0 for name, measured in figures.items()}
+    codes = max(shares.get(name, 0.0) for name in (HAMMING, ASYMMETRIC))
+    if BM25 in shares and codes >= shares[BM25]:
         sentences.append("The codes alone find documents as well as a word index does.")
-    elif BM25 in found:
+    elif BM25 in shares:
         both = f": {HYBRID} ranks by both" if choice.ranking == HYBRID else ""
         sentences.append(
             "The codes alone find fewer documents than a word index does, so keep the texts stored"

@@ -394,8 +394,8 @@ class OpenCollection(ABC):
 
     def get_many(self, ids: Iterable[str]) -> list[StoredDocument]:
         """Return the documents with these ids, in their order; unknown ids are left out."""
-        found = self.backend.get_many([*dict.fromkeys(inputs.check_several("ids", ids))])
-        return [stored for stored in found if stored is not None]
+        documents = self.backend.get_many([*dict.fromkeys(inputs.check_several("ids", ids))])
+        return [stored for stored in documents if stored is not None]
 
     def existing_ids(self, ids: Iterable[str]) -> set[str]:
         """Return those of `ids` that belong to documents of the collection."""

@@ -118,8 +118,8 @@ def documents_of(
     records = list(_records(documents))
     for field, column in (("ids", ids), ("labels", labels), ("payloads", payloads)):
         if column is not None and len(check_several(field, column)) != len(records):
-            found = f"there are {len(column):,} for {counted(len(records), 'document')}"
-            raise InputError(field, f"{found}; there must be one for each")
+            counts = f"there are {len(column):,} for {counted(len(records), 'document')}"
+            raise InputError(field, f"{counts}; there must be one for each")
     return [
         _document(
             record,
@@ -300,8 +300,8 @@ def query_of(value: Any) -> Query:
         isinstance(element, str) for element in value
     )
     if not is_list and not isinstance(value, np.ndarray):
-        found = f"is {abbreviate(value)}; it must be a text, a vector, or a mapping with both"
-        raise DocumentError("query", found)
+        reason = f"is {abbreviate(value)}; it must be a text, a vector, or a mapping with both"
+        raise DocumentError("query", reason)
     return Query(vector=parse_vector(value, "query"))
 
 

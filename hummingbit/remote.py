@@ -599,8 +599,7 @@ class RemoteCollection:
 
     def answer(self, query: Query, options: Mapping[str, Any]) -> dict[str, Any]:
         """Search; see :meth:`hummingbit.index.backend.AnyCollection.answer`."""
-        found = self.client.search(self._given_name, **example_of(query), **cast("Any", options))
-        return cast("dict[str, Any]", found)
+        return {**self.client.search(self._given_name, **example_of(query), **cast("Any", options))}
 
     def recommendation(
         self,
@@ -610,14 +609,14 @@ class RemoteCollection:
         strategy: str,
     ) -> dict[str, Any]:
         """See :meth:`hummingbit.index.backend.AnyCollection.recommendation`."""
-        found = self.client.recommend(
+        answer = self.client.recommend(
             self._given_name,
             [*map(example_of, positive)],
             [*map(example_of, negative)],
             strategy=cast("Any", strategy),
             **cast("Any", options),
         )
-        return cast("dict[str, Any]", found)
+        return {**answer}
 
     def complete(self, text: str, limit: int) -> list[str]:
         """See :meth:`hummingbit.index.backend.AnyCollection.complete`."""

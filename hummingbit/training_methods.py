@@ -210,15 +210,15 @@ def in_language(recipe: AnyRecipe, data: TrainingData, language: str) -> tuple[A
     if not data.is_text or (recipe.method in WITHOUT_ANALYZER and not reads_words):
         return recipe, ""
     if language == AUTO:
-        found, is_sure = find_language(str(text) for text in data.inputs)
-        stemmed = is_sure and found not in (NONE, DEFAULT_LANGUAGE)
-        name = found if is_sure or found == NONE else f"{found}, by few words"
+        detected, is_sure = find_language(str(text) for text in data.inputs)
+        stemmed = is_sure and detected not in (NONE, DEFAULT_LANGUAGE)
+        name = detected if is_sure or detected == NONE else f"{detected}, by few words"
     else:
         stemmed, name = check_language(language) != NONE, language
-        found = language
+        detected = language
     if not stemmed:
         return recipe, f"language: {name}; words are read as written"
-    stemming = replace(recipe, analyzer=f"{VISIBLE.name}+{found}")
+    stemming = replace(recipe, analyzer=f"{VISIBLE.name}+{detected}")
     return stemming, f"language: {name}; words are read by their stems"
 
 

@@ -319,17 +319,17 @@ class Batcher(Generic[Answer]):
         """Start the next batch, and hand out the answers of this one."""
         workers.free += 1
         self._fill(loop, workers)
-        found = outcome.result()
-        if not any(isinstance(answer, BeyondAllowance) for answer in found.answers):
+        result = outcome.result()
+        if not any(isinstance(answer, BeyondAllowance) for answer in result.answers):
             queries = [search.query for search in batch.waiting]
             kind = _kind_of(batch.collection, batch.options, queries)
             # What reads too much for the event loop would begin there and then begin again here.
-            is_small = found.n_bytes <= QUICK_BYTES
-            seconds = found.seconds / len(queries) if is_small else math.inf
+            is_small = result.n_bytes <= QUICK_BYTES
+            seconds = result.seconds / len(queries) if is_small else math.inf
             self._note_time(batch.collection, kind, seconds)
             if kind in self._paces.get(batch.collection, {}):
                 self._quick_names.add(batch.name)
-        _hand_out(batch, found)
+        _hand_out(batch, result)
 
     def _note_time(self, collection: CollectionBackend, kind: _Kind, seconds: float) -> None:
         """Note how long a query of a kind took."""

@@ -234,37 +234,37 @@ def _found_layout(args: argparse.Namespace, source: str) -> Layout:
     if asked.text_fields or not is_surveyed:
         return asked
     try:
-        found = survey(path, asked)
+        surveyed = survey(path, asked)
     except ReadError:
         return asked  # reading it says what is wrong
-    layout, content = found.layout, CONTENT_FIELDS.intersection(found.names)
+    layout, content = surveyed.layout, CONTENT_FIELDS.intersection(surveyed.names)
     if content:
-        layout = _with_found_names(asked, found)
+        layout = _with_found_names(asked, surveyed)
     if layout == asked:
         return asked
     parts = {
         "text": " + ".join(layout.text_fields or sorted(content)),
-        "label": layout.label_field or ("label" if "label" in found.names else "none"),
-        "id": layout.id_field or ("id" if "id" in found.names else "by line"),
+        "label": layout.label_field or ("label" if "label" in surveyed.names else "none"),
+        "id": layout.id_field or ("id" if "id" in surveyed.names else "by line"),
     }
     fields_found = ", ".join(f"{part}: {name}" for part, name in parts.items())
     print(f"{source}: found {fields_found}", file=sys.stderr)
     return layout
 
 
-def _with_found_names(asked: Layout, found: Survey) -> Layout:
+def _with_found_names(asked: Layout, surveyed: Survey) -> Layout:
     """Return the options of a file whose text has its usual name, with its label and its id.
 
     A label is taken only by its name: the text is searched whatever the other fields hold.
     """
     from hummingbit.corpus.layout import LABEL_NAMES, rank_of  # noqa: PLC0415 - see above
 
-    label, id_ = found.layout.label_field, found.layout.id_field
-    if not {"label", "labels"}.isdisjoint(found.names) or (
+    label, id_ = surveyed.layout.label_field, surveyed.layout.id_field
+    if not {"label", "labels"}.isdisjoint(surveyed.names) or (
         label is not None and rank_of(label, LABEL_NAMES) is None
     ):
         label = asked.label_field
-    if "id" in found.names:
+    if "id" in surveyed.names:
         id_ = asked.id_field
     return replace(asked, label_field=label, id_field=id_)
 

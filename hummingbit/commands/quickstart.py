@@ -151,8 +151,8 @@ class Corpus:
     @property
     def has_labels(self) -> bool:
         """Whether the sample has enough labels, not the same on all documents, to learn from."""
-        found = [frozenset(document.labels) for document in self.sample if document.labels]
-        return len(set(found)) > 1 and sum(map(len, found)) >= MIN_LABELLED
+        labels = [frozenset(document.labels) for document in self.sample if document.labels]
+        return len(set(labels)) > 1 and sum(map(len, labels)) >= MIN_LABELLED
 
     def lengths(self) -> list[int]:
         """Return how many terms each text of the sample has."""
@@ -160,9 +160,8 @@ class Corpus:
 
     def is_spaceless(self) -> bool:
         """Return whether most texts of the sample have no spaces between words."""
-        return 2 * sum(is_spaceless(document.text or "") for document in self.sample) > len(
-            self.sample
-        )
+        n_spaceless = sum(is_spaceless(document.text or "") for document in self.sample)
+        return 2 * n_spaceless > len(self.sample)
 
     def separated_labels(self) -> dict[str, str]:
         """Return fields of the payload, named as labels, whose strings hold several values.
@@ -179,8 +178,8 @@ class Corpus:
             for name in sorted(names)
             if rank_of(name, LABEL_NAMES) is not None
         }
-        found = {name: separator_of(column) for name, column in cells.items()}
-        return {name: separator for name, separator in found.items() if separator is not None}
+        separators = {name: separator_of(column) for name, column in cells.items()}
+        return {name: separator for name, separator in separators.items() if separator is not None}
 
     def stored_documents(self) -> Iterator[Document]:
         """Read the source again, and yield every document with text that is not held out."""
@@ -207,7 +206,7 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
     """
     corpus = Corpus(source, layout)
     rng = random.Random(0)  # noqa: S311 - no secret
-    places: list[tuple[int, Document]] = []
+    chosen: list[tuple[int, Document]] = []
     seen: set[int] = set()
     documents = read_documents(
         source,
@@ -225,14 +224,14 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
         seen.add(hash(text.rstrip(TRAILING_SIGNS) or text))
         corpus.labels.update(document.labels)
         corpus.words.add(document.text or "")
-        if len(places) < MAX_SAMPLE:
-            places.append((corpus.count, document))
-        elif (place := rng.randrange(corpus.count + 1)) < MAX_SAMPLE:
-            places[place] = (corpus.count, document)
+        if len(chosen) < MAX_SAMPLE:
+            chosen.append((corpus.count, document))
+        elif (position := rng.randrange(corpus.count + 1)) < MAX_SAMPLE:
+            chosen[position] = (corpus.count, document)
         corpus.count += 1
     corpus.repeats = corpus.count - len(seen)
-    places.sort(key=lambda position: position[0])
-    corpus.sample = _within_characters([document for _, document in places])
+    chosen.sort(key=lambda numbered: numbered[0])
+    corpus.sample = _within_characters([document for _, document in chosen])
     corpus.held_out = _held_out(corpus)
     return corpus
 
@@ -254,8 +253,8 @@ def _within_characters(sample: list[Document]) -> list[Document]:
     step = min(total / MAX_CHARACTERS, len(sample) / LONG_DOCUMENTS)
     if step <= 1:
         return sample
-    places = np.unique(np.arange(0, len(sample), step).astype(int))
-    return [sample[place] for place in places]
+    positions = np.unique(np.arange(0, len(sample), step).astype(int))
+    return [sample[position] for position in positions]
 
 
 def _held_out(corpus: Corpus) -> list[Document]:
@@ -263,8 +262,8 @@ def _held_out(corpus: Corpus) -> list[Document]:
     if corpus.count > MANY_DOCUMENTS:
         most = max(MIN_HELD_OUT, MAX_HELD_OUT * MANY_DOCUMENTS // corpus.count)
     count = min(most, int(len(corpus.sample) * HELD_OUT_SHARE))
-    places = np.sort(np.random.default_rng(0).permutation(len(corpus.sample))[:count])
-    return [corpus.sample[place] for place in places]
+    positions = np.sort(np.random.default_rng(0).permutation(len(corpus.sample))[:count])
+    return [corpus.sample[position] for position in positions]
 
 
 MIN_DOCUMENTS = 50
@@ -448,11 +447,11 @@ def _read(args: argparse.Namespace) -> tuple[Corpus, Survey]:
 
 def _check_texts(corpus: Corpus) -> None:
     """Raise OptionError if there is no text, or none of the texts has a term."""
-    found = f"{corpus.source}: has {counted(corpus.count, 'document')} with text"
+    has = f"{corpus.source}: has {counted(corpus.count, 'document')} with text"
     if not corpus.count:
-        raise OptionError(f"{found}; codes are learned from {MIN_DOCUMENTS} or more")
+        raise OptionError(f"{has}; codes are learned from {MIN_DOCUMENTS} or more")
     if not any(corpus.lengths()):
-        raise OptionError(f"{found}, but no words; emoji and signs are no words")
+        raise OptionError(f"{has}, but no words; emoji and signs are no words")
 
 
 def _too_few(corpus: Corpus) -> str | None:
@@ -460,10 +459,10 @@ def _too_few(corpus: Corpus) -> str | None:
     differ = corpus.count - corpus.repeats
     if differ >= MIN_DOCUMENTS:
         return None
-    found = f"{counted(corpus.count, 'document')} with text"
+    documents = f"{counted(corpus.count, 'document')} with text"
     if corpus.repeats:
-        found += f", of which {differ:,} differ"
-    return f"{found}; codes are learned from {MIN_DOCUMENTS} or more"
+        documents += f", of which {differ:,} differ"
+    return f"{documents}; codes are learned from {MIN_DOCUMENTS} or more"
 
 
 def _check_can_learn(corpus: Corpus) -> None:
@@ -610,8 +609,8 @@ def _check_judged(corpus: Corpus, judged: tuple[list[Document], Qrels] | None) -
     ids = {document.id for document in corpus.sample}
     answers = [id_ for query in judged[0] for id_ in judged[1][query.id]]
     if ids.isdisjoint(answers):
-        found = f"judges no document of {corpus.source}: it names {answers[:1]}"
-        raise OptionError(f"--qrels: {found}, and the first document is {corpus.sample[0].id!r}")
+        reason = f"judges no document of {corpus.source}: it names {answers[:1]}"
+        raise OptionError(f"--qrels: {reason}, and the first document is {corpus.sample[0].id!r}")
 
 
 def _compare_judged(collection: CollectionBackend, queries: list[Document], qrels: Qrels) -> Choice:
@@ -622,17 +621,19 @@ def _compare_judged(collection: CollectionBackend, queries: list[Document], qrel
     curve = judged_curve(collection, queries, qrels)
     weight = judged_weight(curve)
     collection.set_hybrid_weight(weight)
-    found = evaluate_rankings(
+    evaluations = evaluate_rankings(
         collection, queries, RANKINGS, JUDGED_METRICS, RelevanceSettings(qrels=qrels)
     )
-    print(f"\n{counted(next(iter(found.values())).queries, 'judged query', 'judged queries')}:")
-    print_figures(found)
+    print(
+        f"\n{counted(next(iter(evaluations.values())).queries, 'judged query', 'judged queries')}:"
+    )
+    print_figures(evaluations)
     print(
         f"The weight of codes in hybrid is {weight:g}, fitted to these queries; fitted to others of"
         f" them, nDCG@10 is {validated(curve):.3f}."
     )
     return choose_ranking(
-        {name: evaluation.per_query[JUDGED_METRIC] for name, evaluation in found.items()}
+        {name: evaluation.per_query[JUDGED_METRIC] for name, evaluation in evaluations.items()}
     )
 
 
@@ -647,20 +648,19 @@ def _compare(
         ranking: precision_by_label(collection, queries_by_label, ranking) for ranking in RANKINGS
     }
     ingest(collection, corpus.held_out)
-    held_out = {document.id for document in corpus.held_out}
-    others = [document for document in corpus.sample if document.id not in held_out]
-    words = paraphrased(words_of_sentences(corpus.held_out), [*corpus.held_out, *others])
+    documents = [*corpus.held_out, *corpus.training_documents]
+    words = paraphrased(words_of_sentences(corpus.held_out), documents)
     queries = {document.id: text for document, text in zip(corpus.held_out, words, strict=True)}
     figures: dict[str, Figures] = {}
-    found = known_items(collection, queries, RANKINGS)
-    for ranking, evaluation in found.items():
+    evaluations = known_items(collection, queries, RANKINGS)
+    for ranking, evaluation in evaluations.items():
         means = (evaluation.metrics["Success@10"], evaluation.metrics["MRR@10"])
         figures[ranking] = Figures(same_label[ranking], *means)
     # By the share of items found and not by their ranks. A query has words of its item, so words
     # put the item itself first; of the other documents that answer a person's question, such a
     # query says nothing.
     choice = choose_ranking(
-        {name: evaluation.per_query["Success@10"] for name, evaluation in found.items()},
+        {name: evaluation.per_query["Success@10"] for name, evaluation in evaluations.items()},
         metric="the share found in the first ten",
     )
     if queries_by_label:

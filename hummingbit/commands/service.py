@@ -123,9 +123,9 @@ def _check_data_folder(folder: Path) -> None:
         return
     if folder.is_dir() and not any(folder.iterdir()):
         return
-    found = "holds no encoders/ and no collections/" if folder.exists() else "does not exist"
+    reason = "holds no encoders/ and no collections/" if folder.exists() else "does not exist"
     hint = "name another folder, or create an empty one with --create"
-    raise OptionError(f"--data-dir {folder}: {found}; {hint}")
+    raise OptionError(f"--data-dir {folder}: {reason}; {hint}")
 
 
 READY_SECONDS = 5.0

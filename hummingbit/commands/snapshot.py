@@ -120,8 +120,8 @@ def run_restore(args: argparse.Namespace) -> int:
             snapshot = Path(args.snapshot)
             if not snapshot.is_file():
                 owner = "the folder" if args.url is None else "the service"
-                found = f"{args.snapshot[:200]!r} is neither a snapshot of {owner} nor a file"
-                raise OptionError(f"SNAPSHOT: {found}; snapshot list prints the ids")
+                reason = f"{args.snapshot[:200]!r} is neither a snapshot of {owner} nor a file"
+                raise OptionError(f"SNAPSHOT: {reason}; snapshot list prints the ids")
             with naming(f"SNAPSHOT: {args.snapshot}"):
                 snapshot.open("rb").close()
         documents = len(folder.restore_snapshot(snapshot, args.collection))

@@ -381,10 +381,10 @@ def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels]:
         needs = "the texts of the queries; only JSON lines of label export have them in one file"
         raise OptionError(f"--queries is missing: {needs}")
     args.qrels = path
-    found = find_qrels(args)
-    if found is None:
+    judged = find_qrels(args)
+    if judged is None:
         raise OptionError("--judgements is missing; name a file of qrels, or of label export")
-    return list(read(args, args.queries)), found
+    return list(read(args, args.queries)), judged
 
 
 def run_linear(args: argparse.Namespace) -> int:

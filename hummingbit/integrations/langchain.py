@@ -299,8 +299,8 @@ class HummingbitVectorStore(VectorStore):
         """Return the code, in hexadecimal, of the signs of a vector with a number for each bit."""
         n_bits = self._collection.n_bits
         if vector.shape != (n_bits,):
-            found = f"embedding has the shape {list(vector.shape)}"
-            raise ValueError(f"{found}; the collection takes texts, so it must be [{n_bits}]")
+            reason = f"embedding has the shape {list(vector.shape)}"
+            raise ValueError(f"{reason}; the collection takes texts, so it must be [{n_bits}]")
         return np.packbits(vector > 0).tobytes().hex()
 
     @classmethod

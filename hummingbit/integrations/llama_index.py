@@ -319,5 +319,5 @@ def _comparison_holds(filter_: MetadataFilter, metadata: Mapping[str, Any]) -> b
         return compare("")
     except TypeError as error:
         condition = f"filters: {filter_.key!r} {filter_.operator.value} {filter_.value!r}"
-        found = f"{metadata[filter_.key]!r:.80}"
-        raise ValueError(f"{condition} cannot be compared with {found}: {error}") from None
+        value = f"{metadata[filter_.key]!r:.80}"
+        raise ValueError(f"{condition} cannot be compared with {value}: {error}") from None

@@ -97,7 +97,7 @@ def matching_hits(
     Raises:
         InputError: as :meth:`hummingbit.Collection.search`.
     """
-    found: list[Hit] = []
+    matching: list[Hit] = []
     cursor, size = None, limit
     while True:
         hits = collection.search(
@@ -109,10 +109,10 @@ def matching_hits(
             with_cursor=True,
             hybrid=hybrid,
         )
-        found += filter(holds, hits)
+        matching += filter(holds, hits)
         cursor = hits.next_cursor
-        if cursor is None or len(found) >= limit:
-            return found[:limit]
+        if cursor is None or len(matching) >= limit:
+            return matching[:limit]
         size = max(size, min(2 * size, PAGE))
 
 

@@ -88,10 +88,10 @@ def dot_segment(raw_path: bytes) -> ProblemError | None:
     Clients and proxies resolve such a segment before they send it, so ``documents/..`` would be a
     document here and the collection elsewhere. With encoded dots it is an id everywhere.
     """
-    found = DOT_SEGMENT.search(raw_path)
-    if found is None:
+    match = DOT_SEGMENT.search(raw_path)
+    if match is None:
         return None
-    segment = found[0][1:].decode("ascii")
+    segment = match[0][1:].decode("ascii")
     encoded = segment.replace(".", "%2E")
     message = f"the path has the segment {segment!r}, which is ambiguous; write {encoded} for an id"
     return ProblemError(400, "invalid_path", message)

@@ -135,8 +135,8 @@ class Access(NamedTuple):
         """Return whether a request's path is within the collections of the key."""
         if self.collections is None or path in UNSCOPED_PATHS:
             return True
-        found = _OF_COLLECTION.match(path)
-        return found is not None and found[1] in self.collections
+        match = _OF_COLLECTION.match(path)
+        return match is not None and match[1] in self.collections
 
 
 UNSCOPED_PATHS = {"/v1/access", "/livez"}

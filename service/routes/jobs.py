@@ -334,10 +334,10 @@ def delete_duplicates(
     documents = result["clusters"] + result["documents_with_an_older_duplicate"]
     spec = {"duplicates": id, "last_row": result["last_row"], "documents": documents}
     draft = submit.draft()
-    with _job_folder(jobs, job) as found:
+    with _job_folder(jobs, job) as job_folder:
         for file in (CLUSTERS_FILE, FURTHER_FILE):
             # A link, because the search may be deleted before the job ends.
-            os.link(found / file, draft / file)
+            os.link(job_folder / file, draft / file)
     return accepted_response(
         submit("delete_duplicates", collection.name, {**spec, "keep": body.keep}, draft=draft)
     )

@@ -321,8 +321,8 @@ class FastPath:
         if self._turns.are_taken:
             return answers
         searches = [None if body is None else self._read_search(*body) for body in arrived]
-        found: list[bytes | None] = self._app.state.batcher.answer_now(searches)
-        for position, (body, answer) in enumerate(zip(arrived, found, strict=True)):
+        written: list[bytes | None] = self._app.state.batcher.answer_now(searches)
+        for position, (body, answer) in enumerate(zip(arrived, written, strict=True)):
             if body is not None and answer is not None:
                 scope, _ = body
                 scope["route"] = self
