@@ -40,7 +40,6 @@ from hummingbit.index.encoding import (
     last_of_each_id,
 )
 from hummingbit.index.engines.protocol import Rows
-from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.facets import (
     Facet,
@@ -92,7 +91,6 @@ from hummingbit.index.records import (
     Query,
     ScrollPage,
     StoredDocument,
-    StoredRow,
     UpsertResult,
     Verification,
     labels_of,
@@ -574,7 +572,10 @@ class IndexedCollection(SearchableCollection, ABC):
         except RowsRemoved:
             return None
         rows = rows_of(pages, column)
-        stored_rows = self._stored(search, generation, rows)
+        fields = search.stored_fields
+        stored_rows = (
+            self.store.read_rows(rows, *fields) if any(fields) else self.store.read_ids(rows)
+        )
         if len(stored_rows) < len(rows):
             return None
         if options.with_payload and self.store.last_payload_change() > generation.number:
@@ -586,28 +587,13 @@ class IndexedCollection(SearchableCollection, ABC):
             generation=generation.number,
             last_row=published.last_row,
             engine=generation.base.name,
+            codes=generation,
             lexical=published.lexical,
             analyzer=self._analyzer(search, published),
         )
         if groups is not None:
             result = search.result_of_groups(result, groups)
         return result if facets is None else result._replace(facets=facets)
-
-    def _stored(
-        self, search: Search, generation: IndexSnapshot, rows: list[int]
-    ) -> dict[int, StoredRow]:
-        """Return what a search needs of some rows of a generation; removed ones are left out."""
-        fields = search.stored_fields
-        if any(fields[:2]) or search.code_column.has_passages or not self.n_bits:
-            return self.store.read_rows(rows, *fields) if any(fields) else self.store.read_ids(rows)
-        stored = self.store.read_ids(rows)
-        if not search.needs_codes or len(stored) < len(rows):
-            return stored
-        codes = np.ascontiguousarray(generation.codes_of(np.array(rows, dtype=np.int64)))
-        packed = codes.view(f"V{codes.shape[1]}").ravel().tolist()
-        ids = [stored[row][0] for row in rows]
-        columns = ids, repeat(None), repeat(None), packed
-        return dict(zip(rows, zip(*columns, strict=False), strict=True))
 
     def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
         """Return the analyzer for highlights of texts whose words are not indexed."""

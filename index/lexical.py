@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -44,7 +43,6 @@ from hummingbit.index.word_forms import (
     LONGEST_RUN,
     MAX_LENGTH,
     forms_of_chunks,
-    joins,
     other_forms,
     parts_of,
 )
@@ -359,10 +357,19 @@ class Segment:
             counts, lengths = counts + self.impacts.openings, lengths + _opening_lengths(lengths)
         return saturation(counts, lengths, average_length)
 
-    def arguments(self, targets: Positions | None) -> tuple[Any, ...]:
-        """Return the posting lists as arguments of the kernel; `targets` as in :meth:`add_term`."""
+    def arguments(
+        self, targets: Positions | None, saturations: npt.NDArray[np.float64] | None = None
+    ) -> tuple[Any, ...]:
+        """Return the posting lists as arguments of the kernel; `targets` as in :meth:`add_term`.
+
+        With the `saturations` of the impacts, those of the postings follow.
+        """
         sizes = len(self.rows), len(self.terms), len(self.positions)
-        return (*sizes, self.terms, self.starts, self.positions, targets)
+        lists = (*sizes, self.terms, self.starts, self.positions, targets)
+        if saturations is None:
+            return lists
+        impact_of = self.impact_of
+        return (*lists, impact_of.itemsize, impact_of, len(saturations), saturations)
 
     def add_term(
         self,
@@ -665,11 +672,7 @@ class Matches:
         if allowed_rows is None and k <= MOST_IN_HEAP and kernel.native is not None:
             found = [_best_by_heap(*part, k) for part in self.parts]
             self.highest_of_blocks = [highest for _, highest in found]
-            if len(found) == 1:
-                return found[0][0]
-            rows, scores = _concatenate([best_of_part for best_of_part, _ in found])
-            order = np.lexsort((rows, -scores))[:k]
-            return ScoredRows(rows[order], scores[order])
+            return _best_of([best_of_part for best_of_part, _ in found], k)
         for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
             if allowed_rows is None:
                 positions = best(scores, k, highest)
@@ -742,11 +745,22 @@ def best(scores: Scores, k: int, highest: Scores) -> npt.NDArray[np.int64]:
     return positions[np.argsort(-values, kind="stable")]
 
 
-def _best_by_heap(rows: Rows, scores: Scores, k: int) -> tuple[ScoredRows, Integers]:
+def _best_by_heap(rows: Rows, scores: Scores, k: int) -> tuple[npt.NDArray[np.void], Integers]:
     """Return what :func:`best` does, and the highest score of each block, all found in one pass."""
     found, highest = np.empty(k, dtype=BEST), np.empty(-(-len(scores) // BLOCK), dtype=np.int64)
     found = found[: kernel.native.best_by_words(*_as_arguments(scores), highest, k, found)]
-    return ScoredRows(rows[found["row"]], found["score"].astype(np.int64)), highest
+    found["row"] = rows[found["row"]]
+    return found, highest
+
+
+def _best_of(found: Sequence[npt.NDArray[np.void]], k: int) -> ScoredRows:
+    """Return the `k` best of those that the kernel found in each part."""
+    both = found[0] if len(found) == 1 else np.concatenate(found)
+    rows, scores = both["row"].copy(), both["score"].astype(np.int64)
+    if len(found) > 1:
+        order = np.lexsort((rows, -scores))[:k]
+        rows, scores = rows[order], scores[order]
+    return ScoredRows(rows, scores)
 
 
 def _highest_of_groups(scores: Scores) -> Scores:
@@ -932,6 +946,25 @@ class Field:
             parts.append((segment.rows, _scores_of(segment, terms, of_segment, dtype)))
         return Matches(parts)
 
+    def best(self, terms: Sequence[TermWeight], average_length: float, k: int) -> ScoredRows:
+        """Return the `k` best documents, as :meth:`Matches.best` of :meth:`matches` does.
+
+        The kernel finds them without the scores of the others. So a search for one of 120 questions
+        among 5,217 docstrings reads half of the postings (``python -m benchmarks.lexical``).
+        """
+        if not terms or len(terms) > TERMS_AT_ONCE or k > MOST_IN_HEAP or kernel.native is None:
+            return self.matches(terms, average_length, np.int64).best(k)
+        checkpoint()
+        query, best_of_parts = _terms_as_arguments(terms), []
+        for segment, saturations in zip(
+            self.segments, self._saturations(average_length, opening_twice=False), strict=True
+        ):
+            found = np.empty(k, dtype=BEST)
+            lists = segment.arguments(None, saturations)
+            n = kernel.native.best_by_terms(*lists, *query, segment.live, segment.rows, k, found)
+            best_of_parts.append(found[:n])
+        return _best_of(best_of_parts, k)
+
     def add_to(self, matches: Matches, terms: Sequence[TermWeight], average_length: float) -> None:
         """Add the scores of this field to the `matches` of another one of the same documents."""
         all_rows, all_scores = matches.parts[0]
@@ -1024,19 +1057,18 @@ def _add_terms(
             checkpoint()
             segment.add_term(scores, number, (weight, repeats), saturations, targets)
         return
-    impacts = segment.impact_of.itemsize, segment.impact_of, len(saturations), saturations
     for start in range(0, len(terms), TERMS_AT_ONCE):
         checkpoint()
-        numbers, weights, counts = zip(*terms[start : start + TERMS_AT_ONCE], strict=True)
-        kernel.native.add_terms(
-            *_as_arguments(scores),
-            *segment.arguments(targets),
-            *impacts,
-            len(numbers),
-            array("q", numbers),
-            array("d", [weight * UNIT for weight in weights]),
-            array("q", counts),
-        )
+        some = _terms_as_arguments(terms[start : start + TERMS_AT_ONCE])
+        of_segment = segment.arguments(targets, saturations)
+        kernel.native.add_terms(*_as_arguments(scores), *of_segment, *some)
+
+
+def _terms_as_arguments(terms: Sequence[TermWeight]) -> tuple[Any, ...]:
+    """Return at most :data:`TERMS_AT_ONCE` terms as arguments of the kernel."""
+    numbers, weights, repeats = zip(*terms, strict=True)
+    in_units = array("d", [weight * UNIT for weight in weights])
+    return len(terms), array("q", numbers), in_units, array("q", repeats)
 
 
 def _as_arguments(scores: Scores) -> tuple[int, bool, Scores]:
@@ -1152,6 +1184,18 @@ NUMBERS_KEPT, SUBSTITUTES_KEPT = 1 << 14, 64
 DOCUMENTS_AT_ONCE = 100_000
 
 
+class KnownTerm(NamedTuple):
+    """What an index knows of a term."""
+
+    number: int
+    """-1 if no document ever had it."""
+    frequency: int
+    """How many documents have it."""
+    idf: float
+    """0 if no document has it."""
+    is_stop: bool
+
+
 class WeighedTerm(NamedTuple):
     """A term of a query."""
 
@@ -1162,6 +1206,8 @@ class WeighedTerm(NamedTuple):
     """How often the term occurs in the query."""
     title_idf: float = 0.0
     """The idf among titles; 0 if no title has the term, and in other rankings than the hybrid."""
+    number: int = -1
+    """The number of the term; -1 if it adds nothing to scores."""
 
 
 class WeighedQuery(NamedTuple):
@@ -1184,6 +1230,15 @@ class WeighedQuery(NamedTuple):
     def hybrid(self) -> bool:
         """Whether scores are those of :mod:`hummingbit.index.rankings`."""
         return self.average_title_length is not None
+
+    @property
+    def weights(self) -> list[TermWeight]:
+        """What the terms that documents have count in texts."""
+        return [
+            TermWeight(number, idf, repeats)
+            for _, idf, repeats, _, number in self.terms
+            if number >= 0
+        ]
 
     @property
     def statistics(self) -> tuple[float, ...]:
@@ -1327,53 +1382,74 @@ class LexicalIndex:
         Raises:
             ValueError: if the number of statistics does not fit the number of terms.
         """
-        counts = Counter(chain.from_iterable(self.analyzer.term_lists(text)))
-        if self.forms:
-            return self._weigh_with_forms(text, counts, statistics, hybrid=hybrid)
-        replaced = [
-            (word, term) for word, known in corrected for term in self.analyzer.terms(known)
-        ]
-        repeats = [*counts.items(), *((term, 1) for _, term in replaced)]
-        if statistics is None:
-            known = [*counts, *(None if self.has_word(word) else term for word, term in replaced)]
-            statistics = self._statistics([(term, 1.0) for term in known], hybrid=hybrid)
-        return self._weighed(repeats, statistics, hybrid=hybrid)
-
-    def _weigh_with_forms(
-        self,
-        text: str,
-        counts: Mapping[str, int],
-        statistics: Sequence[float] | None,
-        *,
-        hybrid: bool,
-    ) -> WeighedQuery:
-        """Weigh the terms of a query, and what stands for them or for those that are unknown."""
-        if statistics is None:
-            added = self._added_terms(text, counts)
-            stop, frequency = self._stop_terms, self.frequency
-            # A stop word beside other known words weighs less.
-            of_stop = 1.0
-            if any(term not in stop and frequency(term) for term in counts):
-                of_stop = STOP_WEIGHT
-            of_words = [(term, of_stop if term in stop else 1.0) for term in counts]
-            statistics = self._statistics([*of_words, *added.items()], hybrid=hybrid)
+        words: list[str] = []
+        terms: Iterable[str]
+        if self.forms and len(text) <= LONGEST_TYPED:
+            words = self.analyzer.split(text)
+            terms = self.analyzer.stem(words)
+            is_known = {
+                word: self.look_up(term).frequency > 0
+                for word, term in zip(words, terms, strict=True)
+            }
         else:
-            statistics, terms = _split_statistics(statistics)
-            added = dict.fromkeys(terms, 1.0)
+            terms, is_known = chain.from_iterable(self.analyzer.term_lists(text)), {}
+        counts: dict[str, int] = {}
+        for term in terms:
+            counts[term] = counts.get(term, 0) + 1
+        if not self.forms:
+            # A correction of a word that a document has does not count.
+            factors = [1.0] * len(counts)
+            repeats = [*counts.items()]
+            for word, known in corrected:
+                for term in self.analyzer.terms(known):
+                    repeats.append((term, 1))
+                    factors.append(0.0 if self.has_word(word) else 1.0)
+            if statistics is None:
+                return self._weigh_anew(repeats, factors, hybrid=hybrid)
+            return self._weigh_again(repeats, statistics, hybrid=hybrid)
+        if statistics is not None:
+            statistics, added_terms = _split_statistics(statistics)
+            repeats = [*counts.items(), *((term, 1) for term in added_terms)]
+            weighed = self._weigh_again(repeats, statistics, hybrid=hybrid)
+            return weighed._replace(added=tuple(added_terms))
+        known_terms = [*map(self.look_up, counts)]
+        # A stop word beside other known words weighs less.
+        has_others = any(known.frequency and not known.is_stop for known in known_terms)
+        of_stop = STOP_WEIGHT if has_others else 1.0
+        added = self._added_terms(text, words, is_known, counts)
+        factors = [of_stop if known.is_stop else 1.0 for known in known_terms]
         repeats = [*counts.items(), *((term, 1) for term in added)]
-        weighed = self._weighed(repeats, statistics, hybrid=hybrid)
+        weighed = self._weigh_anew(repeats, [*factors, *added.values()], hybrid=hybrid)
         return weighed._replace(added=tuple(added))
 
-    def _weighed(
+    def _weigh_anew(
+        self, repeats: Sequence[tuple[str, int]], factors: Sequence[float], *, hybrid: bool
+    ) -> WeighedQuery:
+        """Weigh terms by the statistics of this index, each times its factor."""
+        weighed = []
+        for (term, n), factor in zip(repeats, factors, strict=True):
+            number, frequency, idf, _ = self.look_up(term)
+            title_idf = 0.0
+            if hybrid and frequency:
+                idf, title_idf = self.texts.idf(number, bursty=True), self.titles.idf(number)
+            idf, title_idf = factor * idf, factor * title_idf
+            weighed.append(WeighedTerm(term, idf, n, title_idf, number if idf else -1))
+        of_texts, of_openings, of_titles, of_summaries = self._averages
+        if not hybrid:
+            return WeighedQuery(weighed, of_texts)
+        return WeighedQuery(weighed, of_openings, of_titles, of_summaries)
+
+    def _weigh_again(
         self, repeats: Sequence[tuple[str, int]], statistics: Sequence[float], *, hybrid: bool
     ) -> WeighedQuery:
+        """Weigh terms by the :attr:`WeighedQuery.statistics` of an earlier query."""
         width = 1 + len(repeats)
         if len(statistics) != (2 * width + 1 if hybrid else width):
             raise ValueError(f"{len(statistics)} statistics do not fit {len(repeats)} terms")
         of_texts, of_titles = statistics[:width], statistics[width : 2 * width]
         title_idfs = of_titles[1:] if hybrid else [0.0] * len(repeats)
         weighed = [
-            WeighedTerm(term, idf, n, title_idf)
+            WeighedTerm(term, idf, n, title_idf, self.look_up(term).number if idf else -1)
             for (term, n), idf, title_idf in zip(repeats, of_texts[1:], title_idfs, strict=True)
         ]
         if not hybrid:
@@ -1381,71 +1457,89 @@ class LexicalIndex:
         return WeighedQuery(weighed, of_texts[0], of_titles[0], statistics[-1])
 
     @cached_property
-    def number_of(self) -> Callable[[str], int | None]:
-        """Returns the number of a term, or None if no document has it.
+    def _averages(self) -> tuple[float, float, float, float]:
+        """The mean length of texts, with openings once and twice, of titles, and of summaries.
 
-        The numbers of the last terms that were looked up are kept, because the words of queries
-        repeat.
+        Summaries do not count unless a text has a title or two sentences.
         """
-        return lru_cache(NUMBERS_KEPT)(self.vocabulary.get)
+        mark = self.look_up(MARK).number
+        has_several = mark >= 0 and self.summaries.frequency(mark) > 0
+        counts = has_several or len(self.titles)
+        of_summaries = average_size((self.texts, self.summaries)) if counts else 0.0
+        of_texts, of_openings = (
+            self.texts.average_length(opening_twice=twice) for twice in (False, True)
+        )
+        return of_texts, of_openings, self.titles.average_length(), of_summaries
 
     @cached_property
-    def frequency(self) -> Callable[[str], int]:
-        """Returns how many documents have a term; the last are kept, as by `number_of`."""
-        number_of, frequency = self.number_of, self.texts.frequency
+    def look_up(self) -> Callable[[str], KnownTerm]:
+        """Returns what the index knows of a term; the last terms are kept, as words repeat."""
+        number_of, texts, stop = self.vocabulary.get, self.texts, self._stop_terms
 
-        def count(term: str) -> int:
+        def look_up(term: str) -> KnownTerm:
             number = number_of(term)
-            return 0 if number is None else frequency(number)
+            if number is None:
+                return KnownTerm(-1, 0, 0.0, term in stop)
+            return KnownTerm(number, texts.frequency(number), texts.idf(number), term in stop)
 
-        return lru_cache(NUMBERS_KEPT)(count)
+        return lru_cache(NUMBERS_KEPT)(look_up)
 
     def share(self, word: str) -> float:
         """Return the share of the documents that have the word, or one with its stem."""
-        return self.frequency(self._term_of(word)) / max(1, len(self))
+        return self.look_up(self._term_of(word)).frequency / max(1, len(self))
 
-    def _added_terms(self, text: str, counts: Mapping[str, int]) -> dict[str, float]:
-        """Return the terms that a query adds to its words, with their weights."""
-        added: dict[str, float] = {}
+    def _added_terms(
+        self,
+        text: str,
+        words: Sequence[str],
+        is_known: Mapping[str, bool],
+        counts: Mapping[str, int],
+    ) -> dict[str, float]:
+        """Return the terms that a query adds to its own, which are in `counts`, with their weights.
+
+        `words` are those of a typed query, and `is_known` tells which of them documents have.
+        """
+        look_up, added = self.look_up, dict[str, float]()
 
         def add(term: str, weight: float) -> None:
             if term not in counts and weight > added.get(term, 0.0):
                 added[term] = weight
 
-        words = self.analyzer.split(text) if len(text) <= LONGEST_TYPED else []
-        frequency, term_of = self.frequency, self._term_of
-        known = {word: frequency(term_of(word)) > 0 for word in words}
-        for term, covered in self._other_terms_of_query(text, known):
+        for term, covered in self._other_terms_of_query(text, is_known):
             add(term, FORM_WEIGHT if covered else 1.0)
-        for word in (word for word, is_known in known.items() if not is_known):
-            for term in filter(frequency, map(term_of, parts_of(word))):
-                add(term, PART_WEIGHT)
-        for substitutes, weight in self._substitutes_of(text, words).values():
+        for word, known in is_known.items():
+            for part in () if known else parts_of(word):
+                if look_up(term := self._term_of(part)).frequency:
+                    add(term, PART_WEIGHT)
+        for substitutes, weight in self._substitutes_of(text, words, is_known).values():
             for word, share in substitutes.items():
-                add(term_of(word), weight * share)
+                add(self._term_of(word), weight * share)
         return added
 
     def _other_terms_of_query(
-        self, text: str, known: Mapping[str, bool]
+        self, text: str, is_known: Mapping[str, bool]
     ) -> Iterator[tuple[str, bool]]:
         """Yield terms of other forms of a query's words, and whether documents have the words, too.
 
-        Documents have the terms. `known` tells which words of a typed query they have.
+        Documents have the terms. `is_known` tells which words of a typed query they have.
         """
         for chunk, forms in forms_of_chunks(text):
-            terms = filter(self.frequency, map(self._term_of, forms))
-            if terms_of_forms := [term for term in terms if term not in self._stop_terms]:
+            pairs = [(term, self.look_up(term)) for term in map(self._term_of, forms)]
+            terms = [term for term, known in pairs if known.frequency and not known.is_stop]
+            if terms:
                 words = self.analyzer.split(chunk)
-                covered = bool(words) and all(known.get(word, True) for word in words)
-                yield from ((term, covered) for term in terms_of_forms)
-        pieces = _PIECE.findall(text.lower()) if known else []
-        for length in range(2, LONGEST_RUN + 1):
-            runs = joins(pieces, length)
-            terms_of_runs = self.analyzer.stem(runs)
-            for start, n in enumerate(map(self.frequency, terms_of_runs)):
-                if n and len(runs[start]) <= MAX_LENGTH:
-                    run = pieces[start : start + length]
-                    yield terms_of_runs[start], all(known.get(piece, True) for piece in run)
+                covered = bool(words) and all(is_known.get(word, True) for word in words)
+                yield from ((term, covered) for term in terms)
+        pieces = _PIECE.findall(text.lower()) if is_known else []
+        runs = [
+            pieces[start : start + length]
+            for length in range(2, LONGEST_RUN + 1)
+            for start in range(len(pieces) - length + 1)
+        ]
+        joined = [*map("".join, runs)]
+        for run, word, term in zip(runs, joined, self.analyzer.stem(joined), strict=True):
+            if self.look_up(term).frequency and len(word) <= MAX_LENGTH:
+                yield term, all(is_known.get(piece, True) for piece in run)
 
     @cached_property
     def _term_of(self) -> Callable[[str], str]:
@@ -1464,32 +1558,33 @@ class LexicalIndex:
             return {}
         found = self._kept_substitutes.get(text)
         if found is None:
-            found = self._substitutes_of(text, self.analyzer.split(text))
+            words = self.analyzer.split(text)
+            is_known = {word: self.has_word(word) for word in words}
+            found = self._substitutes_of(text, words, is_known)
         return {word: [*substitutes] for word, (substitutes, _) in found.items()}
 
     def _substitutes_of(
-        self, text: str, words: Sequence[str]
+        self, text: str, words: Sequence[str], is_known: Mapping[str, bool]
     ) -> dict[str, tuple[dict[str, float], float]]:
         """Return what stands for prefixes and for words that no document has.
 
         Each has words with their shares, and a weight. A word is replaced by those that begin with
-        it, else by its correction, else by those that resemble it most.
+        it, else by its correction, else by those that resemble it most. `is_known` tells which
+        words documents have.
         """
         kept = self._kept_substitutes.get(text)
         if kept is not None:
             return kept
         found: dict[str, tuple[dict[str, float], float]] = {}
-        for prefix in _PREFIX.findall(text):
+        for prefix in _PREFIX.findall(text) if "*" in text else ():
             if begin := self.analyzer.split(prefix):
                 completions = self.complete(begin[0], MOST_COMPLETIONS)
                 found[prefix + "*"] = dict.fromkeys(completions, 1.0), 1.0
         prefixes = {prefix[:-1].lower() for prefix in found}
-        unknown = dict.fromkeys(
-            word for word in words if word not in prefixes and not self.has_word(word)
-        )
-        others = [word for word in words if word not in unknown]
-        for word in list(unknown)[:MOST_REPLACED]:
+        unknown = [word for word, known in is_known.items() if not known and word not in prefixes]
+        for word in unknown[:MOST_REPLACED]:
             if len(word) >= (3 if any(map(str.isdigit, word)) else 4):
+                others = [other for other in words if other not in unknown]
                 substitutes = self._substitutes_of_word(word, others)
                 if substitutes[0]:
                     found[word] = substitutes
@@ -1564,9 +1659,8 @@ class LexicalIndex:
 
     def rows_with_all(self, terms: Sequence[str]) -> Rows:
         """Return the rows of the documents that have all `terms`, ascending."""
-        numbers = [*map(self.number_of, dict.fromkeys(terms))]
-        known = [number for number in numbers if number is not None]
-        return self.texts.rows_with_all(known if len(known) == len(numbers) else ())
+        numbers = [self.look_up(term).number for term in dict.fromkeys(terms)]
+        return self.texts.rows_with_all(() if -1 in numbers else numbers)
 
     def only_row_with(self, query: WeighedQuery) -> int | None:
         """Return the row of the document that alone has all rare words of a query, if one does.
@@ -1575,14 +1669,18 @@ class LexicalIndex:
         Words that no document has do not count.
         """
         of_text = query.terms[: len(query.terms) - len(query.added or ())]
-        words = {term.term for term in of_text if term.idf} - self._stop_terms
         most = max(1, int(RARE * len(self)))
-        rows = self.rows_with_all([word for word in words if 0 < self.frequency(word) <= most])
+        rare: set[int] = set()
+        for term in of_text:
+            known = self.look_up(term.term)
+            if term.idf and 0 < known.frequency <= most and not known.is_stop:
+                rare.add(known.number)
+        rows = self.texts.rows_with_all([*rare])
         return int(rows[0]) if len(rows) == 1 else None
 
     def _rows_with(self, term: str) -> Rows:
-        number = self.number_of(term)
-        return self.texts.rows_with(number) if number is not None else np.empty(0, np.int64)
+        number = self.look_up(term).number
+        return self.texts.rows_with(number) if number >= 0 else np.empty(0, np.int64)
 
     def _frequencies_of(self, numbers: npt.NDArray[np.int32]) -> Integers:
         """Return how many documents have the terms of these numbers."""
@@ -1611,22 +1709,16 @@ class LexicalIndex:
 
     def matches(self, query: WeighedQuery) -> Matches:
         """Score every document."""
-        numbered = [
-            (number, term)
-            for term in query.terms
-            if term.idf and (number := self.number_of(term.term)) is not None
-        ]
-        in_texts = [TermWeight(number, term.idf, term.repeats) for number, term in numbered]
-        titled = numbered if query.hybrid else []
+        in_texts = query.weights
         in_titles = [
-            TermWeight(number, TITLE_WEIGHT * term.title_idf, term.repeats)
-            for number, term in titled
-            if term.title_idf
+            TermWeight(term.number, TITLE_WEIGHT * term.title_idf, term.repeats)
+            for term in query.terms
+            if term.title_idf and term.number >= 0
         ]
         highest = sum(term.weight * term.repeats for term in in_texts)
         bound = UNIT * (highest + sum(term.weight * term.repeats for term in in_titles))
         bound += UNIT * highest * SUMMARY_WEIGHT / (1 - B) if query.hybrid else 0
-        dtype = np.int32 if bound + 2 * len(numbered) < 2**31 else np.int64
+        dtype = np.int32 if bound + 2 * len(in_texts) < 2**31 else np.int64
         matches = self.texts.matches(
             in_texts, query.average_length, dtype, opening_twice=query.hybrid
         )
@@ -1638,6 +1730,12 @@ class LexicalIndex:
                 size = query.average_summary_size
                 add_summaries(field, matches, shares, highest, size, of_texts=of_texts)
         return matches
+
+    def best(self, query: WeighedQuery, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
+        """Return the `k` best documents of all, or of the allowed ones: best :meth:`matches`."""
+        if allowed_rows is None and not query.hybrid:
+            return self.texts.best(query.weights, query.average_length, k)
+        return self.matches(query).best(k, allowed_rows)
 
     def own_score(self, query: WeighedQuery) -> int:
         """Return the score of a text of one line that consists of the terms of a query, in units.
@@ -1678,41 +1776,11 @@ class LexicalIndex:
         Documents without a term of `text` are not found. If `allowed_rows` is given, ``int64[M]``
         ascending, only these rows are found; it does not change scores.
         """
-        return self.matches(self.weigh(text)).best(k, allowed_rows)
-
-    def _statistics(
-        self, terms: Sequence[tuple[str | None, float]], *, hybrid: bool
-    ) -> list[float]:
-        """Return the :attr:`~WeighedQuery.statistics` of terms and their weights; None has none."""
-        numbers = [
-            (None if term is None else self.number_of(term), weight) for term, weight in terms
-        ]
-        of_texts = [
-            0.0 if number is None else weight * self.texts.idf(number, bursty=hybrid)
-            for number, weight in numbers
-        ]
-        statistics = [self.texts.average_length(opening_twice=hybrid), *of_texts]
-        if hybrid:
-            of_titles = (
-                0.0 if number is None else weight * self.titles.idf(number)
-                for number, weight in numbers
-            )
-            statistics += [self.titles.average_length(), *of_titles]
-            statistics.append(self._average_summary_size())
-        return statistics
-
-    def _average_summary_size(self) -> float:
-        """Return the mean size of all summaries; 0 unless a text has a title or two sentences."""
-        mark = self.number_of(MARK)
-        has_several = mark is not None and self.summaries.frequency(mark) > 0
-        return (
-            average_size((self.texts, self.summaries)) if has_several or len(self.titles) else 0.0
-        )
+        return self.best(self.weigh(text), k, allowed_rows)
 
     def has_word(self, word: str) -> bool:
         """Return whether a document has a term of `word`."""
-        numbers = map(self.number_of, self._terms_of(word))
-        return any(number is not None and self.texts.frequency(number) for number in numbers)
+        return any(self.look_up(term).frequency for term in self._terms_of(word))
 
     @property
     def _has_unused_terms(self) -> bool:

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     ClassVar,
-    Generic,
     NamedTuple,
     Protocol,
-    TypeVar,
     runtime_checkable,
 )
 
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
 Scores = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 QuantizedWeights = tuple[Weights, npt.NDArray[np.int64]]
 """Whole weights of queries, and the sum of their absolute values for each."""
-Computed = TypeVar("Computed")
 
 HAMMING = "hamming"
 ASYMMETRIC = "asymmetric"
@@ -466,7 +463,6 @@ class Bm25Ranking(NamedRanking):
         """
         self._lexical = lexical
         self._statistics = statistics
-        self._kept: _OfOneQuery[tuple[WeighedQuery, Matches]] = _OfOneQuery()
 
     @classmethod
     def of(cls, documents: SearchedDocuments, search: Search) -> Bm25Ranking:
@@ -478,21 +474,22 @@ class Bm25Ranking(NamedRanking):
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
         return [
-            RankedRows(*matches.best(k, allowed), weighed.statistics)
-            for weighed, matches in self._matches(queries)
+            RankedRows(*self._lexical.best(weighed, k, allowed), weighed.statistics)
+            for weighed in self._weighed(queries)
         ]
 
     def rank_after(
         self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
     ) -> RankedRows:
         """See :meth:`RankingFromAnywhere.rank_after`."""
-        ((weighed, matches),) = self._matches(query)
-        return RankedRows(*matches.after(score, row).best(k, allowed), weighed.statistics)
+        (weighed,) = self._weighed(query)
+        later = self._lexical.matches(weighed).after(score, row)
+        return RankedRows(*later.best(k, allowed), weighed.statistics)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`Scorer.score`."""
-        pairs = zip(self._matches(queries), rows, strict=True)
-        return [matches.scores_of(some) for (_, matches), some in pairs]
+        pairs = zip(self._weighed(queries), rows, strict=True)
+        return [self._lexical.matches(weighed).scores_of(some) for weighed, some in pairs]
 
     def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
         """Return the scores of the formula."""
@@ -505,8 +502,7 @@ class Bm25Ranking(NamedRanking):
     ) -> list[tuple[float, float]]:
         """Return 0, which most documents have, and the score of the query's own text."""
         return [
-            (0.0, self._lexical.own_score(self._lexical.weigh(*words, self._statistics)) / UNIT)
-            for words in words_of(queries, self.name)
+            (0.0, self._lexical.own_score(weighed) / UNIT) for weighed in self._weighed(queries)
         ]
 
     def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
@@ -518,41 +514,9 @@ class Bm25Ranking(NamedRanking):
             of_all.append(Evidence(OF_WORDS, (0.0,), (by_words.per_score,)))
         return of_all
 
-    def _matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
-        return self._kept.of(self._compute_matches, queries)
-
-    def _compute_matches(self, queries: EncodedQueries) -> Iterator[tuple[WeighedQuery, Matches]]:
+    def _weighed(self, queries: EncodedQueries) -> Iterator[WeighedQuery]:
         for words in words_of(queries, self.name):
-            weighed = self._lexical.weigh(*words, self._statistics)
-            yield weighed, self._lexical.matches(weighed)
-
-
-class _OfOneQuery(Generic[Computed]):
-    """What a ranking computes for a query; it is kept if the query comes alone, until the next.
-
-    So to rank more of its documents, or some documents only, takes less time. It does not hold the
-    ranking, because the scores of a million documents in a cycle would wait for the garbage
-    collector, and each search would take memory that is not in the processor's caches.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[EncodedQueries, Computed] | None = None
-
-    def of(
-        self,
-        compute: Callable[..., Iterator[Computed]],
-        queries: EncodedQueries,
-        *options: int,
-    ) -> Iterator[Computed]:
-        """Yield what `compute` does for each query, with the `options`, unless it is kept."""
-        last = self._last
-        if last is not None and last[0] is queries:
-            yield last[1]
-            return
-        for computed in compute(queries, *options):
-            if len(queries) == 1:
-                self._last = queries, computed
-            yield computed
+            yield self._lexical.weigh(*words, self._statistics)
 
 
 def words_of(queries: EncodedQueries, ranking: str) -> list[QueryWords]:
@@ -788,7 +752,7 @@ class HybridRanking(NamedRanking):
         self._fades = fades
         self._guarded = guarded
         self._statistics = statistics
-        self._kept: _OfOneQuery[_Scorer] = _OfOneQuery()
+        self._last: tuple[EncodedQueries, _Scorer] | None = None
 
     @classmethod
     def of(cls, documents: SearchedDocuments, search: Search) -> NamedRanking:
@@ -862,22 +826,27 @@ class HybridRanking(NamedRanking):
     def _scorers(self, queries: EncodedQueries, n_best: int = GUARDED) -> Iterator[_Scorer]:
         """Yield the scorer of each query, one at a time, because each is large.
 
-        If the guard needs the best documents, `n_best` of them are kept.
+        That of a query that comes alone is kept until the next, so to rank more of its documents,
+        or some only, takes less time. If the guard needs the best documents, `n_best` are kept.
         """
-        return self._kept.of(self._compute_scorers, queries, n_best)
-
-    def _compute_scorers(self, queries: EncodedQueries, n_best: int) -> Iterator[_Scorer]:
+        if self._last is not None and self._last[0] is queries:
+            yield self._last[1]
+            return
         for position, words in enumerate(words_of(queries, self.name)):
-            query = queries[position : position + 1]
-            if self._statistics is not None:
-                yield self._scorer_from_statistics(query, words, self._statistics)
-            else:
-                if queries.is_unrecognized(position):
-                    query = query.with_weights(np.zeros_like(query.weights))
-                scorer = self._scorer(query, words)
-                if self._n_feedback:
-                    scorer = self._with_feedback(scorer, scorer.best_rows(self._n_feedback)[0])
-                yield self._with_guard(scorer, n_best) if self._guarded else scorer
+            scorer = self._scorer_of(queries[position : position + 1], words, n_best)
+            if len(queries) == 1:
+                self._last = queries, scorer
+            yield scorer
+
+    def _scorer_of(self, query: EncodedQueries, words: QueryWords, n_best: int) -> _Scorer:
+        if self._statistics is not None:
+            return self._scorer_from_statistics(query, words, self._statistics)
+        if query.is_unrecognized(0):
+            query = query.with_weights(np.zeros_like(query.weights))
+        scorer = self._scorer(query, words)
+        if self._n_feedback:
+            scorer = self._with_feedback(scorer, scorer.best_rows(self._n_feedback)[0])
+        return self._with_guard(scorer, n_best) if self._guarded else scorer
 
     def _scorer(self, query: EncodedQueries, words: QueryWords) -> _Scorer:
         weighed = self._lexical.weigh(*words, hybrid=True)
@@ -1064,7 +1033,7 @@ class _Scorer(NamedTuple):
         n_found = kernel.native.best_by_both(
             *(len(all_scores), all_scores.itemsize == 8, all_scores),
             *(all_rows, compiled.positions_of_rows(all_rows)),
-            *compiled.weighted_source(weights),
+            *(*compiled.coded, compiled.placed(weights)),
             *(int(total), self.by_words.mean, self.by_words.deviation),
             *(self.by_codes.mean, self.by_codes.deviation, self.weight),
             *(self.guard.row + 1, self.guard.score, self.query.is_unrecognized(0)),

@@ -921,47 +921,6 @@ class SearchResult(NamedTuple):
         )
 
 
-def hits_with_codes(
-    query: EncodedQueries,
-    options: SearchOptions,
-    rows: Sequence[int],
-    stored: Sequence[StoredRow],
-    scores: Sequence[float],
-    *,
-    column: CodeColumn,
-) -> list[Hit]:
-    """Return the hits of one query from documents that were read with their codes.
-
-    `rows` are those of the index, and `scores` those of
-    :meth:`hummingbit.index.rankings.Ranking.hit_scores`.
-    """
-    if not stored:
-        return []
-    ids, payloads, texts, stored_codes = zip(*stored, strict=True)
-    columns = [code or b"" for code in stored_codes]
-    document_rows: Sequence[int] = rows
-    spans: list[Span | None] = []
-    if column.has_passages:
-        document_rows = [*map(column.document_row, rows)]
-        numbers = [row % MAX_PASSAGES for row in rows]
-        spans = [*map(column.span, columns, numbers)]
-        columns = [*map(column.code_of_passage, columns, numbers)]
-    packed = b"".join(columns)
-    codes = np.frombuffer(packed, dtype=np.uint8).reshape(len(stored), query.codes.shape[1])
-    distances: list[int | None] = hamming_distance(codes, query.codes[0]).tolist()
-    if query.has_only_words(0):
-        distances = [None] * len(distances)
-    hexadecimal: list[str | None] = [None] * len(rows)
-    if options.with_code or options.explain:
-        hexadecimal = [code.hex() or None for code in columns]
-    hits = [*map(Hit, ids, distances, scores, document_rows, payloads, texts, hexadecimal)]
-    if column.has_passages:
-        hits = [hit._replace(passage=span) for hit, span in zip(hits, spans, strict=True)]
-    if not options.rerank:
-        return hits
-    return rerank_hits(hits, codes, query.weights[0].astype(np.float64))
-
-
 def rerank_hits(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64]) -> list[Hit]:
     """Return the hits ordered by (rerank_score, distance, row).
 
@@ -1135,6 +1094,16 @@ QUERIES_AT_ONCE = 100
 FEW_HITS = 200
 
 
+class HeldCodes(Protocol):
+    """The codes of documents by row."""
+
+    def codes_of(self, rows: Rows) -> Codes:
+        """Return the codes of `rows`, all of which must exist, in that order."""
+
+    def distances_of(self, rows: Rows, code: Codes) -> list[int]:
+        """Return the Hamming distances of `rows`, all of which must exist, from a code."""
+
+
 class Search:
     """One search of a collection: encoded queries and options."""
 
@@ -1194,18 +1163,18 @@ class Search:
             and options.score_threshold is None
         )
         """Whether the scores are distances."""
-        self.needs_codes: bool = (
-            options.with_code or options.explain or options.rerank or not self.by_distance
-        )
-        has_passages = self.code_column.has_passages
-        if has_passages and (options.highlight or options.with_text or options.with_passage):
-            self.needs_codes = True  # the bounds of a passage are stored with its code
-        if options.with_passage and not has_passages:
+        self.shows_codes: bool = options.with_code or options.explain or options.rerank
+        """Whether the codes of hits are needed, and not only their distances."""
+        if options.with_passage and not self.code_column.has_passages:
             message = f"collection {name!r} has no passages"
             raise InputError("with_passage", message)
         with_text = options.with_text or options.highlight or options.with_passage
-        self.stored_fields = (bool(options.with_payload), with_text, self.needs_codes)
-        """Whether the payloads, the texts and the codes of the hits are needed."""
+        # Codes are in the index, but the bounds of passages are stored with those of a document.
+        with_bounds = self.code_column.has_passages and (
+            self.shows_codes or with_text or not self.by_distance
+        )
+        self.stored_fields = (bool(options.with_payload), with_text, with_bounds)
+        """Whether the payloads, the texts and the stored codes of the hits are read."""
         is_special = options.rerank or options.hybrid or rescore or options.cursor
         if self.by_words or is_special or queries.has_words:
             check_compatible(options, self.ranking, queries)
@@ -1286,11 +1255,13 @@ class Search:
         generation: int,
         last_row: int,
         engine: str,
+        codes: HeldCodes | None = None,
         lexical: LexicalIndex | None = None,
         analyzer: Analyzer | None = None,
     ) -> SearchResult:
         """Return the hits of the pages; `stored_rows` holds the documents of their rows.
 
+        `codes` are those of the generation; without them, codes that are needed were stored.
         `analyzer` is that of the texts, where their words are not indexed.
         """
         queries, options = self.queries, self.options
@@ -1300,7 +1271,7 @@ class Search:
         for position, ranked_rows in enumerate(ranked):
             if position or len(ranked_rows.rows) > FEW_HITS:
                 checkpoint()
-            hits.append(self._hits(position, ranked_rows, scores[position], stored_rows))
+            hits.append(self._hits(position, ranked_rows, scores[position], stored_rows, codes))
         if options.with_relevance:
             hits = add_relevances(hits, ranking.anchors(queries, ranked))
         if options.has_confidences:
@@ -1367,21 +1338,61 @@ class Search:
         return RankedRows(found.rows[:0], found.scores[:0]) if unknown else found
 
     def _hits(
-        self, position: int, found: RankedRows, scores: list[float], by_row: Mapping[int, StoredRow]
+        self,
+        position: int,
+        found: RankedRows,
+        scores: list[float],
+        by_row: Mapping[int, StoredRow],
+        held: HeldCodes | None,
     ) -> list[Hit]:
         """Return the hits of one query, best first."""
-        column = self.code_column
+        column, options = self.code_column, self.options
         rows: list[int] = found.rows.tolist()
-        document_rows = [*map(column.document_row, rows)] if column.has_passages else rows
-        stored = [*map(by_row.__getitem__, document_rows)]
-        if self.needs_codes:
-            query = self.queries[position : position + 1]
-            return hits_with_codes(query, self.options, rows, stored, scores, column=column)
-        if not stored:
+        if not rows:
             return []
-        ids, payloads, texts, _ = zip(*stored, strict=True)
-        distances: list[int] = (-found.scores).tolist()
-        return [*map(Hit, ids, distances, scores, document_rows, payloads, texts)]
+        documents = [*map(column.document_row, rows)] if column.has_passages else rows
+        ids, payloads, texts, codes_of = zip(*map(by_row.__getitem__, documents), strict=True)
+        if self.by_distance and not self.stored_fields[2] and not self.shows_codes:
+            distances: list[Any] = (-found.scores).tolist()
+            return [*map(Hit, ids, distances, scores, documents, payloads, texts)]
+        query = self.queries[position : position + 1]
+        columns = [code or b"" for code in codes_of]
+        codes = self._codes_of_hits(found.rows, columns, held)
+        distances = _distances(query, found.rows, codes, held)
+        hits = [*map(Hit, ids, distances, scores, documents, payloads, texts)]
+        if codes is not None and (options.with_code or options.explain):
+            pairs = zip(hits, codes, strict=True)
+            hits = [hit._replace(code=code_to_hex(code) or None) for hit, code in pairs]
+        if column.has_passages:
+            spans = map(column.span, columns, (row % MAX_PASSAGES for row in rows))
+            hits = [hit._replace(passage=span) for hit, span in zip(hits, spans, strict=True)]
+        if codes is None or not options.rerank:
+            return hits
+        return rerank_hits(hits, codes, query.weights[0].astype(np.float64))
+
+    def _codes_of_hits(
+        self, rows: Rows, columns: Sequence[bytes], held: HeldCodes | None
+    ) -> Codes | None:
+        """Return the codes of hits, from `columns` that were stored; None if nothing needs them."""
+        size = self.queries.codes.shape[1]
+        if self.code_column.has_passages:
+            numbers = (rows % MAX_PASSAGES).tolist()
+            columns = [*map(self.code_column.code_of_passage, columns, numbers)]
+        elif held is not None:
+            return held.codes_of(rows) if self.shows_codes and size else None
+        return np.frombuffer(b"".join(columns), np.uint8).reshape(len(rows), size)
+
+
+def _distances(
+    query: EncodedQueries, rows: Rows, codes: Codes | None, held: HeldCodes | None
+) -> list[Any]:
+    """Return the Hamming distances of hits from a query; None for each if it has only words."""
+    if query.has_only_words(0):
+        return [None] * len(rows)
+    if codes is None and held is not None:
+        return held.distances_of(rows, query.codes[0])
+    distances: list[int] = hamming_distance(codes, query.codes[0]).tolist()  # type: ignore[arg-type]
+    return distances
 
 
 def rows_of(pages: Sequence[Page], column: CodeColumn) -> list[int]:

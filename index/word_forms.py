@@ -64,11 +64,6 @@ def forms_of_chunks(text: str) -> Iterator[tuple[str, Iterator[str]]]:
         yield chunk, _forms_of(chunk)
 
 
-def joins(words: list[str], length: int) -> list[str]:
-    """Return the runs of `length` words, each joined."""
-    return [*map("".join, zip(*(words[start:] for start in range(length)), strict=False))]
-
-
 def parts_of(word: str) -> list[str]:
     """Return the runs of letters and of digits of a word in lower case, split at capitals, too."""
     part = _PART if word.isascii() else _PART_OF_ANY_SCRIPT

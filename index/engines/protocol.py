@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.codes import Codes, hamming_distance
 
 Rows = npt.NDArray[np.int64]
 """Row numbers: the order of insertion. They need not be contiguous and are never reused."""
@@ -189,6 +189,11 @@ class ImmutableIndex(ABC):
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, all of which must exist, in that order."""
         return self._codes_at(positions_of(self._rows, rows))
+
+    def distances_of(self, rows: Rows, code: Codes) -> list[int]:
+        """Return the Hamming distances of `rows`, all of which must exist, from a code."""
+        distances: list[int] = hamming_distance(self.codes_of(rows), code).tolist()
+        return distances
 
     def _live_positions(self, rows: Rows) -> Rows:
         """Return the positions of those of `rows` that a search can find."""

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.index.engines.choice import AnyIndex, build
 from hummingbit.index.engines.compiled import ScanIndex
 from hummingbit.index.engines.distinct import Integers, distinct_codes
@@ -155,6 +155,13 @@ class IndexSnapshot:
             inside = segment.holds(rows)
             codes[inside] = segment.codes_of(rows[inside])
         return codes
+
+    def distances_of(self, rows: Rows, code: Codes) -> list[int]:
+        """Return the Hamming distances of `rows`, all of which must exist, from a code."""
+        if not self.deltas:
+            return self.base.distances_of(rows, code)
+        distances: list[int] = hamming_distance(self.codes_of(rows), code).tolist()
+        return distances
 
     def distinct_codes(self) -> tuple[Codes, Integers]:
         """Return the distinct codes, ``uint8[D, C]``, and the number of rows with each."""

@@ -182,10 +182,11 @@ class _HammingOnMilvus:
     def read_hits(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
         """Return the stored rows of the hits, or None if one was replaced or deleted meanwhile."""
         options = search.options
+        needs_codes = search.shows_codes or not search.by_distance
         fields = ["row"]
         fields += ["payload", "original"] if options.with_payload else []
         fields += ["content"] if options.with_text or options.highlight else []
-        fields += ["code"] if search.needs_codes else []
+        fields += ["code"] if needs_codes else []
         if fields == ["row"]:
             return {row: (self._ids[row], None, None, None) for row in rows}
         entities = self._store.by_ids([self._ids[row] for row in rows], fields)
@@ -194,7 +195,7 @@ class _HammingOnMilvus:
                 id_,
                 to_payload(entity) if options.with_payload else None,
                 to_text(entity) if options.with_text or options.highlight else None,
-                to_code(entity) if search.needs_codes else None,
+                to_code(entity) if needs_codes else None,
             )
             for id_, entity in entities.items()
         }

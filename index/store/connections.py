@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import product, repeat
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -348,8 +348,7 @@ class RowReader:
                 self._ids = ids = {row: ids[row] for row in rows if row in ids}
             ids.update(found)
         known = [row for row in rows if row in ids] if unread else rows
-        columns = map(ids.__getitem__, known), repeat(None), repeat(None), repeat(None)
-        return dict(zip(known, zip(*columns, strict=False), strict=False))
+        return {row: (ids[row], None, None, None) for row in known}
 
     def forget_ids(self) -> None:
         """Have :meth:`read_ids` read all ids again."""

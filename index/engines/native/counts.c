@@ -39,3 +39,25 @@ void count_distances(const source_t *s, const int32_t *sizes, const uint64_t *qu
         }
     }
 }
+
+int distances_of_rows(const uint64_t *codes, const int32_t *code_of, size_t n, size_t words,
+                      const int64_t *index_rows, const int64_t *rows, size_t m,
+                      const uint64_t *query, int64_t *distances) {
+    for (size_t i = 0; i < m; i++) {
+        /* Rows mostly have no gaps. */
+        const uint64_t offset = n ? (uint64_t)rows[i] - (uint64_t)index_rows[0] : 0;
+        size_t place = offset < n && index_rows[offset] == rows[i]
+                           ? (size_t)offset
+                           : lower_bound(index_rows, 0, n, rows[i]);
+        if (place >= n || index_rows[place] != rows[i]) return 0;
+        int64_t distance = 0;
+        for (size_t word = 0; word < words; word++) {
+            const uint64_t code = code_of != NULL
+                                      ? codes[code_of[place]]
+                                      : codes[(place / LANES * words + word) * LANES + place % LANES];
+            distance += __builtin_popcountll(code ^ query[word]);
+        }
+        distances[i] = distance;
+    }
+    return 1;
+}

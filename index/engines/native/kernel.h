@@ -270,6 +270,26 @@ int scan_queries(const source_t *s, const search_t *a, const size_t *which, cons
 /* Write the results of one query. */
 void write_results(nearest_t *nearest, const search_t *a, size_t query);
 
+/* ---- codes of rows */
+
+/* Return the first position from `low` to `high` whose number is at least `least`, or `high`. */
+static inline size_t lower_bound(const int64_t *numbers, size_t low, size_t high, int64_t least) {
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (numbers[middle] < least)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Write the Hamming distances of m rows from a query. The index has n rows and the codes of
+   fusion_t. Return 0 if it does not hold a row. */
+int distances_of_rows(const uint64_t *codes, const int32_t *code_of, size_t n, size_t words,
+                      const int64_t *index_rows, const int64_t *rows, size_t m,
+                      const uint64_t *query, int64_t *distances);
+
 /* ---- counts */
 
 /* Add to counts[q * n_distances + d] the sizes of all codes at distance d from query q. */
@@ -370,6 +390,14 @@ int add_summaries(const postings_t *p, const query_terms_t *query, const summari
 /* Write the k best scores above 0, or fewer, and their positions; return their number. `highest`
    receives the highest of each SCORES_AT_ONCE scores. */
 size_t best_by_words(const scores_t *s, int64_t *highest, size_t k, scored_t *entries);
+/* Write the k best live documents for at most TERMS_AT_ONCE terms, which have weights above 0, as
+   scores and positions, and their number. Terms are read from the heaviest to the lightest; once
+   those left cannot bring other documents among the best, only the few that can still be are looked
+   up in their postings. Return 0 if a posting is out of bounds, -1 if memory ran out. Source:
+   Turtle and Flood, "Query evaluation: strategies and optimizations" (1995), max-score. */
+#define TERMS_AT_ONCE 16
+int best_by_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
+                  const uint8_t *live, size_t k, scored_t *entries, size_t *n);
 /* Write the k best documents and their number; return 0 if memory ran out. */
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n);
 /* ---- moments of codes */

@@ -201,6 +201,31 @@ FUNCTION(count) {
     Py_RETURN_NONE;
 }
 
+/* distances(n, n_words, n_keys, codes, code_of, index_rows, m, rows, query, distances): write the
+   Hamming distances of m rows (distances_of_rows). code_of may be None. */
+FUNCTION(distances) {
+    args_t a = begin_args(items, n_items, 10);
+    const size_t n = take_number(&a, 0, MAX_PLACES);
+    const size_t words = take_number(&a, 1, MAX_WORDS);
+    const size_t n_keys = take_number(&a, 0, MAX_PLACES);
+    const uint64_t *codes =
+        take_input(&a, (n_keys + LANES - 1) / LANES * LANES * words, sizeof *codes);
+    const int32_t *code_of = take_view(&a, n, sizeof *code_of, PyBUF_SIMPLE, 1);
+    if (!a.is_bad && code_of == NULL && n_keys < n) reject(&a, "has too few codes");
+    const int64_t *index_rows = take_input(&a, n, sizeof *index_rows);
+    const size_t m = take_number(&a, 0, MAX_PLACES);
+    const int64_t *rows = take_input(&a, m, sizeof *rows);
+    const uint64_t *query = take_input(&a, words, sizeof *query);
+    int64_t *found = take_output(&a, m, sizeof *found);
+    int are_held;
+    RETURN_IF_BAD(a)
+    are_held =
+        distances_of_rows(codes, code_of, n, words, index_rows, rows, m, query, found);
+    release(&a);
+    if (!are_held) return PyErr_Format(PyExc_ValueError, "a row is not in the index");
+    Py_RETURN_NONE;
+}
+
 /* round(n_queries, n_bits, weights, max_bits, whole, totals): round weights to whole numbers
    (round_weights). */
 FUNCTION(round_) {
@@ -276,26 +301,63 @@ static PyObject *finish_postings(args_t *a, int is_within) {
     Py_RETURN_NONE;
 }
 
+/* Read the impacts of postings, and the terms of a query: 4 arguments each. */
+static impacts_t take_impacts(args_t *a, const postings_t *postings) {
+    impacts_t impacts;
+    impacts.width = take_number(a, 1, 4);
+    impacts.of_postings = take_input(a, postings->n_postings, impacts.width);
+    impacts.n = take_number(a, 0, MAX_PLACES);
+    impacts.saturations = take_input(a, impacts.n, sizeof *impacts.saturations);
+    return impacts;
+}
+
+static query_terms_t take_terms(args_t *a) {
+    query_terms_t query;
+    query.n = take_number(a, 0, TERMS_AT_ONCE);
+    query.terms = take_input(a, query.n, sizeof *query.terms);
+    query.weights = take_input(a, query.n, sizeof *query.weights);
+    query.repeats = take_input(a, query.n, sizeof *query.repeats);
+    return query;
+}
+
 /* add_terms(*scores, *postings, width, impact_of, n_impacts, saturations, n_terms, terms, weights,
    repeats): add the parts of the terms of a query to scores (add_terms). */
 FUNCTION(add_terms_) {
     args_t a = begin_args(items, n_items, 3 + POSTINGS_ITEMS + 8);
     const scores_t scores = take_scores(&a);
     const postings_t postings = take_postings(&a);
-    impacts_t impacts;
-    impacts.width = take_number(&a, 1, 4);
-    impacts.of_postings = take_input(&a, postings.n_postings, impacts.width);
-    impacts.n = take_number(&a, 0, MAX_PLACES);
-    impacts.saturations = take_input(&a, impacts.n, sizeof *impacts.saturations);
-    query_terms_t query;
-    query.n = take_number(&a, 0, MAX_PLACES);
-    query.terms = take_input(&a, query.n, sizeof *query.terms);
-    query.weights = take_input(&a, query.n, sizeof *query.weights);
-    query.repeats = take_input(&a, query.n, sizeof *query.repeats);
+    const impacts_t impacts = take_impacts(&a, &postings);
+    const query_terms_t query = take_terms(&a);
     int is_within;
     RETURN_IF_BAD(a)
     WITHOUT_LOCK(is_within = add_terms(&postings, &impacts, &query, &scores))
     return finish_postings(&a, is_within);
+}
+
+/* best_by_terms(*postings, width, impact_of, n_impacts, saturations, n_terms, terms, weights,
+   repeats, live, rows, k, entries): write the best scores and their rows, 16 bytes each; return
+   their number (best_by_terms). live may be None. */
+FUNCTION(best_by_terms_) {
+    args_t a = begin_args(items, n_items, POSTINGS_ITEMS + 12);
+    const postings_t postings = take_postings(&a);
+    const impacts_t impacts = take_impacts(&a, &postings);
+    const query_terms_t query = take_terms(&a);
+    const uint8_t *live = take_view(&a, postings.n_documents, 1, PyBUF_SIMPLE, 1);
+    const int64_t *rows = take_input(&a, postings.n_documents, sizeof *rows);
+    const size_t k = take_number(&a, 1, MAX_PLACES);
+    scored_t *entries = take_output(&a, k, sizeof *entries);
+    size_t n;
+    int is_ok;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(is_ok = best_by_terms(&postings, &impacts, &query, live, k, entries, &n))
+    if (is_ok <= 0) {
+        if (is_ok == 0) return finish_postings(&a, 0);
+        release(&a);
+        return PyErr_NoMemory();
+    }
+    for (size_t i = 0; i < n; i++) entries[i].row = rows[entries[i].row];
+    release(&a);
+    return PyLong_FromSize_t(n);
 }
 
 /* add_summaries(*scores, *postings, n_terms, terms, shares, sizes, live, least, unit, weight,
@@ -504,11 +566,13 @@ static PyMethodDef methods[] = {
     METHOD("order", order),
     METHOD("pairs", pairs),
     METHOD("count", count),
+    METHOD("distances", distances),
     METHOD("mark", mark),
     METHOD("round", round_),
     METHOD("place", place),
     METHOD("add_terms", add_terms_),
     METHOD("add_summaries", add_summaries_),
+    METHOD("best_by_terms", best_by_terms_),
     METHOD("best_by_words", best_by_words_),
     METHOD("best_by_both", best_by_both_),
     METHOD("in_both", in_both_),
