@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, Unpack
 
@@ -18,7 +18,14 @@ from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.facets import FacetResult
 from hummingbit.index.records import Query
 from hummingbit.index.search import QueryResult
-from hummingbit.remote import RemoteCollection, example_of, group_of, hit_of, record_of
+from hummingbit.remote import (
+    RemoteCollection,
+    RemoteFolder,
+    example_of,
+    group_of,
+    hit_of,
+    record_of,
+)
 
 WRITTEN_AT_ONCE = 1000
 """Documents in a request; each request writes all of them or none."""
@@ -130,6 +137,27 @@ class ServedCollection(OpenCollection):
         asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True}
         asked |= {"with_confidence": True, **options}
         return _hits(self.client.search(self._given_name, **example_of(query), **asked))
+
+
+class ServedCollections(Mapping[str, ServedCollection]):
+    """The collections of a client's service by name, also those that are created later."""
+
+    def __init__(self, client: Client) -> None:
+        self._folder = RemoteFolder(client)
+
+    def __getitem__(self, name: str) -> ServedCollection:
+        """Return the collection of a name or an alias.
+
+        Raises:
+            UnknownCollection: if there is none.
+        """
+        return ServedCollection(self._folder.client, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._folder.collections())
+
+    def __len__(self) -> int:
+        return len(self._folder.collections())
 
 
 AnyOpenCollection = Collection | ServedCollection

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -343,3 +344,13 @@ def print_trial(line: str) -> None:
 
 def _ignore(_line: str) -> None:
     pass
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Say how to go on if a training that writes checkpoints is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("\nto resume from the last checkpoint, run the command again", file=sys.stderr)
+        raise

@@ -41,7 +41,7 @@ from hummingbit.training.teachers import (
     save_vectors,
 )
 from hummingbit.training.word_vectors import WordVectors
-from hummingbit.training_methods import has_torch, print_trial
+from hummingbit.training_methods import has_torch, print_trial, resumable
 
 TEACHER_HELP = (
     "an encoder's folder; a file of vectors (.npz with ids and vectors, .parquet with id and"
@@ -203,8 +203,5 @@ def _train_without_labels(
 ) -> Trained:
     from hummingbit.training.distillation import distill  # noqa: PLC0415 - torch takes a second
 
-    try:
+    with resumable():
         return distill(data, teacher, recipe, args.out, overwrite=args.overwrite)
-    except KeyboardInterrupt:
-        print("\nto resume from the last checkpoint, run the command again", file=sys.stderr)
-        raise

@@ -12,9 +12,7 @@ from hummingbit.commands.options import OptionError, add_data_dir, add_url, serv
 from hummingbit.foundation.errors import install_command
 
 if TYPE_CHECKING:
-    from hummingbit.clients.client import Client
-    from hummingbit.embedded import Collection
-    from hummingbit.served import ServedCollection
+    from hummingbit.integrations.mcp import Collections
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,29 +50,28 @@ def run(args: argparse.Namespace) -> int:
         hint = f"install it with: {install_command('integrations')}"
         raise OptionError(f"mcp: needs the package mcp; {hint}") from None
     from hummingbit.embedded import Collection  # noqa: PLC0415 - it takes long to import
-    from hummingbit.served import ServedCollection  # noqa: PLC0415 - it takes long to import
+    from hummingbit.served import ServedCollections  # noqa: PLC0415 - it takes long to import
 
     # The server of the protocol logs to standard error, which agents show, from INFO on.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     with ExitStack() as stack:
-        names = args.collections
-        collections: dict[str, Collection] | dict[str, ServedCollection] | Client
+        collections: Collections
         if args.url is not None:
-            client = stack.enter_context(service_at(args))
-            opened = {name: ServedCollection(client, name) for name in names}
-            collections = opened or client
+            served = ServedCollections(stack.enter_context(service_at(args)))
+            collections = {name: served[name] for name in args.collections} or served
         else:
             collections = {
                 name: stack.enter_context(
                     Collection.open(args.data_dir, name, read_only=args.read_only)
                 )
-                for name in names or _names_in(args.data_dir)
+                for name in args.collections or _names_in(args.data_dir)
             }
         # A single collection that is named needs no name in each call.
-        if len(names) == 1 and isinstance(collections, dict):
-            server = make_server(collections[names[0]], read_only=args.read_only)
-        else:
-            server = make_server(collections, read_only=args.read_only)
+        is_single = len(args.collections) == 1
+        server = make_server(
+            collections[args.collections[0]] if is_single else collections,
+            read_only=args.read_only,
+        )
         if args.http is None:
             server.run()
         else:

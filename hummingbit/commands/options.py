@@ -642,6 +642,18 @@ def add_filter(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def parse_json_option(option: str, text: str, hint: str = "") -> Any:
+    """Return the JSON value of an option.
+
+    Raises:
+        OptionError: if it is not JSON, or gives a key twice; the message ends with the `hint`.
+    """
+    try:
+        return parse_strictly(text)
+    except LineError as error:
+        raise OptionError(f"{option}: {error}{hint}") from None
+
+
 def read_filter(args: argparse.Namespace) -> Filter | None:
     """Return the filter of ``--filter``, or None without one.
 
@@ -651,11 +663,8 @@ def read_filter(args: argparse.Namespace) -> Filter | None:
     """
     if args.filter is None:
         return None
-    try:
-        return parse_filter(parse_strictly(args.filter))
-    except LineError as error:
-        example = """'{"field": "year", "gte": 1990}'"""
-        raise OptionError(f"--filter: {error}; write it as in {example}") from None
+    example = """; write it as in '{"field": "year", "gte": 1990}'"""
+    return parse_filter(parse_json_option("--filter", args.filter, example))
 
 
 SECONDS_OF_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -690,10 +699,7 @@ def read_json(option: str, text: str | None) -> dict[str, Any] | None:
     """
     if text is None:
         return None
-    try:
-        parsed = parse_strictly(text)
-    except LineError as error:
-        raise OptionError(f"{option}: {error}") from None
+    parsed = parse_json_option(option, text)
     if not isinstance(parsed, dict):
         raise OptionError(f"{option}: is {text[:40]}; it must be a JSON object")
     return parsed

@@ -328,7 +328,8 @@ def run(args: argparse.Namespace) -> int:
     judged = _judged_queries(args)
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
-    _print_row_of_few(corpus)
+    if few := _too_few(corpus):
+        _print_row("few", few)
     _check_judged(corpus, judged)
     if args.inspect:
         return 0
@@ -470,11 +471,6 @@ def _check_can_learn(corpus: Corpus) -> None:
     if few := _too_few(corpus):
         words = f"hummingbit index build NAME {shlex.quote(str(corpus.source))} --no-encoder"
         raise OptionError(f"{corpus.source}: has {few}; to search them by words: {words}")
-
-
-def _print_row_of_few(corpus: Corpus) -> None:
-    if few := _too_few(corpus):
-        _print_row("few", few)
 
 
 def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:

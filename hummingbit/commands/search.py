@@ -17,6 +17,7 @@ from hummingbit.commands.options import (
     add_folder,
     as_json,
     open_collections,
+    parse_json_option,
     read_filter,
 )
 from hummingbit.commands.printing import (
@@ -27,8 +28,6 @@ from hummingbit.commands.printing import (
     without_controls,
 )
 from hummingbit.corpus.document import Vector, parse_vector
-from hummingbit.corpus.json_rows import parse_strictly
-from hummingbit.corpus.lines import LineError
 from hummingbit.index.facets import FacetResult
 from hummingbit.index.highlights import excerpt
 from hummingbit.index.rankings import HAMMING
@@ -214,10 +213,7 @@ def _read_vector(args: argparse.Namespace) -> Vector | None:
         if (args.text, args.code, args.id) == (None, None, None) and not args.like + args.unlike:
             raise OptionError("TEXT: is missing; give a text, --vector, --code or --id")
         return None
-    try:
-        return parse_vector(parse_strictly(args.vector), "--vector")
-    except LineError as error:
-        raise OptionError(f"--vector: {error}") from None
+    return parse_vector(parse_json_option("--vector", args.vector), "--vector")
 
 
 def _add_flag(parser: argparse.ArgumentParser, declared: Field[Any]) -> None:

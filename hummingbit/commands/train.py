@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -67,6 +66,7 @@ from hummingbit.training_methods import (
     has_torch,
     in_language,
     print_trial,
+    resumable,
     train_by,
 )
 
@@ -153,7 +153,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     # The option may also stand before the method.
     add_word_vectors(class_codes, default=argparse.SUPPRESS)
     _add_settings(class_codes, ClassCodeRecipe)
-    class_codes.set_defaults(run=run_class_codes)
+    class_codes.set_defaults(run=partial(run_by_recipe, ClassCodeRecipe))
     model = _add_method(methods, MODEL, "codes of what a language model knows of the texts")
     # The option may also stand before the method.
     add_model(model, default=argparse.SUPPRESS)
@@ -183,7 +183,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, summary in LINEAR_SUMMARIES.items():
         linear = _add_method(methods, name, summary)
         _add_settings(linear, LinearRecipe)
-        linear.set_defaults(run=run_linear)
+        linear.set_defaults(run=partial(run_by_recipe, LinearRecipe))
 
 
 def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -243,7 +243,7 @@ def _train(
     from hummingbit.training.model_selection import choose_word_dropout  # noqa: PLC0415
     from hummingbit.training.semi_supervised import train  # noqa: PLC0415
 
-    with _resumable():
+    with resumable():
         if search:
             recipe, trials = choose_word_dropout(data, recipe, progress=print_trial)
             options["trials"] = trials
@@ -283,7 +283,7 @@ def run_metric(args: argparse.Namespace) -> int:
     recipe = _recipe(args, MetricRecipe, data)
     from hummingbit.training.metric_learning import train_metric  # noqa: PLC0415 - torch takes a second
 
-    with _resumable():
+    with resumable():
         trained = train_metric(
             data,
             recipe,
@@ -301,7 +301,7 @@ def run_model(args: argparse.Namespace) -> int:
     recipe = recipe_from(args, ModelRecipe)
     check_out(args)
     data = _documents(args)
-    with _resumable():
+    with resumable():
         trained = train_model(
             data,
             recipe,
@@ -387,13 +387,15 @@ def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels]:
     return list(read(args, args.queries)), judged
 
 
-def run_linear(args: argparse.Namespace) -> int:
-    """Fit and print where the encoder is and how it did on the held-out documents."""
-    check_torch(recipe_from(args, LinearRecipe))
+def run_by_recipe(kind: type[BaseRecipe], args: argparse.Namespace) -> int:
+    """Train, print each trial, where the encoder is and how it did on the held-out documents."""
+    check_torch(recipe_from(args, kind))
     check_out(args)
     data = _documents(args)
-    recipe = _recipe(args, LinearRecipe, data)
-    print_trained(args.out, train_by(data, recipe, args.out, overwrite=args.overwrite))
+    word_vectors = word_vectors_of(args)
+    recipe = _recipe(args, kind, data)
+    trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
+    print_trained(args.out, trained)
     return 0
 
 
@@ -438,27 +440,6 @@ def _documents(args: argparse.Namespace) -> TrainingData:
         check_word_vectors(args.method, given=args.word_vectors is not None)
     begin_stage(f"reading {args.data}")
     return read_training_data(args, args.data)
-
-
-@contextmanager
-def _resumable() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        print("\nto resume from the last checkpoint, run the command again", file=sys.stderr)
-        raise
-
-
-def run_class_codes(args: argparse.Namespace) -> int:
-    """Train, print each trial, where the encoder is and how it did on the held-out documents."""
-    check_torch(recipe_from(args, ClassCodeRecipe))
-    check_out(args)
-    word_vectors = word_vectors_of(args)
-    data = _documents(args)
-    recipe = _recipe(args, ClassCodeRecipe, data)
-    trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
-    print_trained(args.out, trained)
-    return 0
 
 
 def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParser:

@@ -21,8 +21,7 @@ from hummingbit.clients.transport import ServiceError
 from hummingbit.embedded import Collection
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.rankings import SUMMARIES
-from hummingbit.remote import RemoteFolder
-from hummingbit.served import AnyOpenCollection, ServedCollection
+from hummingbit.served import AnyOpenCollection, ServedCollection, ServedCollections
 
 MAX_HITS = 50
 """The largest number of hits of a search. Agents read all of them."""
@@ -114,8 +113,8 @@ class EvaluationResult(BaseModel):
     notes: list[str]
 
 
-Collections = Mapping[str, AnyOpenCollection] | Client
-"""Collections by name, or all those of a service, also those that are created later."""
+Collections = Mapping[str, AnyOpenCollection]
+"""Collections by name, in this process or of a service."""
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _STORES = ToolAnnotations(idempotent_hint=True, open_world_hint=False)
@@ -123,15 +122,17 @@ _DELETES = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_wor
 
 
 def make_server(
-    collections: AnyOpenCollection | Collections, *, read_only: bool = False
+    collections: AnyOpenCollection | Collections | Client, *, read_only: bool = False
 ) -> MCPServer:
     """Return a server with the tools ``find`` and ``get``, and with others where they can be had.
 
     Unless `read_only` it has ``store`` and ``delete``; ``evaluate`` needs collections in process.
-    With several collections, or a service, there is ``list_collections``, and each of the other
-    tools takes the name of a collection.
+    With several collections, or all those of a service's client, there is ``list_collections``, and
+    each of the other tools takes the name of a collection.
     """
     single = None
+    if isinstance(collections, Client):
+        collections = ServedCollections(collections)
     if isinstance(collections, Collection | ServedCollection):
         single = collections
         collections = {single.name: single}
@@ -176,18 +177,13 @@ class _Tools:
     @property
     def can_evaluate(self) -> bool:
         """Whether a collection is in this process."""
-        return not isinstance(self._collections, Client) and any(
+        return not isinstance(self._collections, ServedCollections) and any(
             isinstance(collection, Collection) for collection in self._collections.values()
         )
 
     def list_collections(self) -> CollectionList:
         """List the collections that the other tools take."""
         with _tool_errors():
-            known: Mapping[str, Any] = (
-                RemoteFolder(self._collections).collections()
-                if isinstance(self._collections, Client)
-                else self._collections
-            )
             return CollectionList(
                 collections=[
                     ListedCollection(
@@ -195,7 +191,7 @@ class _Tools:
                         documents=len(collection),
                         ranking=collection.ranking,
                     )
-                    for name, collection in known.items()
+                    for name, collection in self._collections.items()
                 ]
             )
 
@@ -271,13 +267,13 @@ class _Tools:
     def _opened(self, name: str) -> Iterator[AnyOpenCollection]:
         """Yield the collection `name`; errors of the block become tool errors."""
         with _tool_errors():
-            if isinstance(self._collections, Client):
-                yield ServedCollection(self._collections, name)
-                return
-            if name not in self._collections:
+            try:
+                collection = self._collections[name]
+            except KeyError:
                 known = ", ".join(self._collections)
-                raise ToolError(f"there is no collection {name!r}; there are: {known}")
-            yield self._collections[name]
+                message = f"there is no collection {name!r}; there are: {known}"
+                raise ToolError(message) from None
+            yield collection
 
 
 @contextmanager

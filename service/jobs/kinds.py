@@ -266,16 +266,14 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         ),
         "delete_duplicates": Kind(partial(delete_duplicates, folder, gate), continues=True),
         "reindex": Kind(partial(reindex, folder, gate)),
-        "retrain": Kind(
-            partial(retrain, folder, gate, elsewhere=limits.training == "elsewhere"),
-            counted=False,
-            own_queue="training",
-        ),
-        "train": Kind(
-            partial(train, folder, gate, elsewhere=limits.training == "elsewhere"),
-            counted=False,
-            own_queue="training",
-        ),
+        **{
+            name: Kind(
+                partial(work, folder, gate, elsewhere=limits.training == "elsewhere"),
+                counted=False,
+                own_queue="training",
+            )
+            for name, work in (("retrain", retrain), ("train", train))
+        },
         "snapshot": Kind(partial(_snapshot, folder)),
         "upload": Kind(partial(_upload, folder), counted=False),
         "restore": Kind(partial(_restore, folder)),
@@ -347,11 +345,10 @@ def _snapshot(folder: DataFolder, progress: Progress) -> dict[str, Any]:
         with suppress(UnknownSnapshot):
             return snapshot_record(folder.snapshots.get(id_))
     progress.step = "copying"
-
-    def record(id_: str) -> None:
-        progress.pass_no_return({"snapshot": id_})
-
-    return snapshot_record(folder.create_snapshot(progress.job.collection, record))
+    snapshot = folder.create_snapshot(
+        progress.job.collection, lambda id_: progress.pass_no_return({"snapshot": id_})
+    )
+    return snapshot_record(snapshot)
 
 
 def _upload(folder: DataFolder, progress: Progress) -> dict[str, Any]:
@@ -364,11 +361,10 @@ def _restore(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     id_ = (progress.recorded or {}).get("collection")
     restored = None if id_ is None else folder.published_draft(id_)
     if restored is None:
-
-        def record(id_: str) -> None:
-            progress.pass_no_return({"collection": id_})
-
         progress.step = "checking"
-        tar = folder.snapshots.file(progress.job.spec["snapshot"])
-        restored = folder.restore_snapshot(tar, progress.job.collection, record)
+        restored = folder.restore_snapshot(
+            folder.snapshots.file(progress.job.spec["snapshot"]),
+            progress.job.collection,
+            lambda id_: progress.pass_no_return({"collection": id_}),
+        )
     return {"collection": restored.name, "documents": len(restored)}
