@@ -111,7 +111,7 @@ def _words_of(text: str, sentences: list[str], rng: np.random.Generator) -> str:
     return " ".join(words[position] for position in positions)
 
 
-def paraphrased(queries: Sequence[str], documents: Sequence[Document], seed: int = 0) -> list[str]:
+def paraphrased(queries: Sequence[str], documents: Sequence[Document]) -> list[str]:
     """Return each query with every other word replaced by its neighbour in latent semantics.
 
     `documents` has the answer of each query, and texts from whose TF-IDF matrix X = U S Vᵀ the
@@ -134,10 +134,10 @@ def paraphrased(queries: Sequence[str], documents: Sequence[Document], seed: int
     n_dimensions = min(DIMENSIONS, min(matrix.shape) - 1)
     if n_dimensions < 2:
         return list(queries)
-    svd = TruncatedSVD(n_dimensions, random_state=seed).fit(matrix)
+    svd = TruncatedSVD(n_dimensions, random_state=0).fit(matrix)
     terms = unit_rows((svd.components_ * svd.singular_values_[:, None]).T)
     names, row_of = vectorizer.get_feature_names_out(), vectorizer.vocabulary_
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     results = []
     for query, text in zip(queries, texts, strict=False):
         held, words = set(VISIBLE.terms(text)), query.split()
@@ -177,13 +177,13 @@ class Choice:
     p_value: float = 1.0
     metric: str = "nDCG@10"
 
-    def advice(self, default: str = HYBRID) -> str:
+    def advice(self) -> str:
         """Return which ranking to use, and why by the test, as the end of a sentence."""
         if self.rival is None:
             return f"use {self.ranking}: on these queries it is the best, and searches use it."
         by = f"by {self.lead:.3f} in {self.metric} ({format_probability(self.p_value)})"
         if self.ranking == self.rival:
-            return f"use {self.rival}: it beats {default} {by}, and searches use it."
+            return f"use {self.rival}: it beats {HYBRID} {by}, and searches use it."
         return (
             f"use {self.ranking}, as searches do: no ranking is significantly better, although"
             f" {self.rival} is ahead {by}."

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from hummingbit.commands.options import add_model, check_folder_above
+from hummingbit.commands.options import add_model, add_serving, check_folder_above
 from hummingbit.commands.printed_figures import print_lines
 from hummingbit.commands.printing import timed_stage
 from hummingbit.corpus.document import Document
@@ -84,7 +84,7 @@ METHODS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_model(parser, otherwise=WITHOUT_MODEL)
-    parser.add_argument("--no-serve", action="store_true", help="stop after the figures")
+    add_serving(parser, "figures")
     parser.add_argument(
         "--data-dir",
         type=Path,
@@ -92,8 +92,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the data folder (default: %(default)s)",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
     parser.set_defaults(run=run)
 
 

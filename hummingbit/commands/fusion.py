@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hummingbit.commands.options import OptionError, naming
-from hummingbit.corpus.readers import read_documents
+from hummingbit.commands.options import OptionError, read_judged_queries
+from hummingbit.corpus.document import Document
+from hummingbit.corpus.named_sets import Qrels
 from hummingbit.evaluation.fusion import (
     JUDGED_METRIC,
     LEAST_HELD_OUT,
@@ -26,7 +27,6 @@ from hummingbit.evaluation.fusion import (
     validated,
 )
 from hummingbit.evaluation.rankings import RelevanceSettings
-from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
 from hummingbit.index.collection import pages_of
@@ -64,10 +64,9 @@ def check_weight(args: argparse.Namespace) -> None:
     """Raise an OptionError unless the options fit together."""
     if args.ranking is None and args.weight is None and not args.fit:
         raise OptionError("RANKING: give a ranking, --weight or --fit")
-    if (args.queries is None) != (args.qrels is None):
-        raise OptionError("--queries and --qrels: give both or neither")
-    if args.queries is not None and not args.fit:
-        raise OptionError("--queries: needs --fit")
+    for option in ("queries", "qrels"):
+        if getattr(args, option) is not None and not args.fit:
+            raise OptionError(f"--{option}: needs --fit")
     if args.weight not in {None, ENCODER}:
         try:
             float(args.weight)
@@ -119,17 +118,13 @@ def _sampled_texts(collection: AnyCollection) -> list[str]:
     ]
 
 
-def _fit_judged(args: argparse.Namespace, bench: LocalWorkbench | RemoteFolder) -> _Fit:
+def _fit_judged(
+    bench: LocalWorkbench | RemoteFolder, name: str, queries: list[Document], qrels: Qrels
+) -> _Fit:
     """Fit the weight to judged queries."""
-    with naming(args.qrels):
-        qrels = read_qrels(args.qrels)
-    with naming(args.queries):
-        queries = [query for query in read_documents(args.queries) if query.id in qrels]
-    if not queries:
-        raise OptionError("--qrels: judges none of the queries")
     begin_stage("searching with each weight")
     report = bench.evaluate(
-        args.collection,
+        name,
         queries,
         [JUDGED_METRIC],
         RelevanceSettings(qrels={query.id: qrels[query.id] for query in queries}),
@@ -145,11 +140,15 @@ def fit(args: argparse.Namespace, bench: LocalWorkbench | RemoteFolder) -> dict[
     collection = bench.collection(args.collection)
     if collection.encoder_kind != "text":
         raise OptionError(f"--fit: {args.collection} has no texts that an encoder reads")
-    fitted = _fit_made(collection) if args.queries is None else _fit_judged(args, bench)
+    judged = read_judged_queries(args)
+    if judged is None:
+        fitted = _fit_made(collection)
+    else:
+        fitted = _fit_judged(bench, args.collection, *judged)
     collection.set_hybrid_weight(fitted.weight)
     n_queries = fitted.curve.shape[1]
     result: dict[str, Any] = {} if fitted.warning is None else {"warning": fitted.warning}
-    if args.queries is not None:
+    if judged is not None:
         result["cross_validated"] = round(validated(fitted.curve), 4)
     result |= {"weight": fitted.weight, "metric": fitted.metric, "queries": n_queries}
     result["curve"] = curve_means(fitted.curve)

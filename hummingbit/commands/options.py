@@ -37,6 +37,7 @@ from hummingbit.index.passages import AUTO, LONG, Passages
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
     from hummingbit.corpus.document import Document
+    from hummingbit.corpus.named_sets import Qrels
     from hummingbit.corpus.readers import BadLine, Layout
     from hummingbit.corpus.survey import Survey
     from hummingbit.corpus.tables import FieldTypes
@@ -329,6 +330,37 @@ def check_writable(folder: Path, option: str, room: int = ROOM_FOR_AN_ENCODER) -
     if free < room:
         sizes = f"{free / 1e6:,.1f} MB are free, and at least {room / 1e6:,.1f} MB are needed"
         raise OptionError(f"{option}: {folder}: {sizes}")
+
+
+def add_serving(parser: argparse.ArgumentParser, stop: str) -> None:
+    """Add ``--no-serve``, to stop after what `stop` names, and where a service is to listen."""
+    parser.add_argument("--no-serve", action="store_true", help=f"stop after the {stop}")
+    parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
+
+
+def read_judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels] | None:
+    """Return the judged queries of ``--queries`` and their ``--qrels``; None without them.
+
+    Raises:
+        OptionError: if one is given without the other, cannot be read, or they do not match.
+        TrecError, ReadError: if they are malformed.
+    """
+    from hummingbit.corpus.readers import read_documents  # noqa: PLC0415 - see above
+    from hummingbit.evaluation.trec import read_qrels  # noqa: PLC0415
+
+    if (args.queries is None) != (args.qrels is None):
+        given, missing = ("queries", "qrels") if args.qrels is None else ("qrels", "queries")
+        raise OptionError(f"--{given}: needs --{missing}, so that the answers are known")
+    if args.queries is None:
+        return None
+    with naming(args.qrels):
+        qrels = read_qrels(args.qrels)
+    with naming(args.queries):
+        queries = [query for query in read_documents(args.queries) if query.id in qrels]
+    if not queries:
+        raise OptionError(f"--qrels: {args.qrels} judges none of the queries of {args.queries}")
+    return queries, qrels
 
 
 def add_setting(parser: Any, setting: Field[Any], *, default_text: str = "") -> None:

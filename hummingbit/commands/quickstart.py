@@ -27,11 +27,12 @@ from hummingbit.commands.options import (
     add_layout,
     add_model,
     add_passages,
+    add_serving,
     add_word_vectors,
     check_writable,
     file_help,
     layout_of,
-    naming,
+    read_judged_queries,
     word_vectors_of,
 )
 from hummingbit.commands.printed_figures import print_figures, print_lines, print_vocabulary
@@ -71,7 +72,7 @@ from hummingbit.evaluation.baselines import (
 from hummingbit.evaluation.fusion import JUDGED_METRIC, judged_curve, judged_weight, validated
 from hummingbit.evaluation.metrics import JUDGED_METRICS
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
-from hummingbit.evaluation.trec import Qrels, read_qrels
+from hummingbit.evaluation.trec import Qrels
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import available_cores, begin_stage, count_in_stage, end_stage
 from hummingbit.index.backend import CollectionBackend
@@ -306,9 +307,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--qrels", metavar="FILE", help="their right answers, in TREC's format or BEIR's TSV"
     )
-    parser.add_argument("--no-serve", action="store_true", help="stop after the comparison")
-    parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
+    add_serving(parser, "comparison")
     add_layout(parser, are_found=True)
     parser.set_defaults(run=run)
 
@@ -325,7 +324,7 @@ def run(args: argparse.Namespace) -> int:
         with bind_listener(args.host, args.port):
             pass  # it is in use by nobody else
     word_vectors = word_vectors_of(args)
-    judged = _judged_queries(args)
+    judged = read_judged_queries(args)
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
     if few := _too_few(corpus):
@@ -580,22 +579,6 @@ def _label_line(layout_survey: Survey, corpus: Corpus) -> str:
         which = f"one of {', '.join(some)}{more}" if len(candidates) > 1 else candidates[0]
         return f"none; it may be {which}: name it with --label-field"
     return "none"
-
-
-def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels] | None:
-    """Return the queries and judgements of ``--queries`` and ``--qrels``, if they are given."""
-    if (args.queries is None) != (args.qrels is None):
-        given, missing = ("queries", "qrels") if args.qrels is None else ("qrels", "queries")
-        raise OptionError(f"--{given}: needs --{missing}, so that the answers are known")
-    if args.queries is None:
-        return None
-    with naming(args.qrels):
-        qrels = read_qrels(args.qrels)
-    with naming(args.queries):
-        queries = [query for query in read_documents(args.queries) if query.id in qrels]
-    if not queries:
-        raise OptionError(f"--qrels: {args.qrels} judges none of the queries of {args.queries}")
-    return queries, qrels
 
 
 def _check_judged(corpus: Corpus, judged: tuple[list[Document], Qrels] | None) -> None:
