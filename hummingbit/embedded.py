@@ -243,6 +243,16 @@ class OpenCollection(ABC):
         """
 
     @abstractmethod
+    def _evaluate(
+        self,
+        queries: Sequence[Document],
+        metrics: Iterable[str] | None,
+        settings: RelevanceSettings,
+        rankings: Sequence[str] | None,
+    ) -> Report:
+        """Evaluate the collection and return the report."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close the collection."""
 
@@ -445,6 +455,40 @@ class OpenCollection(ABC):
             InputError: if the limit is invalid, or the text ends with no word of two characters.
         """
         return self.backend.complete(text, limit)
+
+    def evaluate(
+        self,
+        queries: inputs.Documents,
+        labels: Sequence[Any] | None = None,
+        *,
+        qrels: Mapping[str, Mapping[str, int]] | None = None,
+        ids: Sequence[Any] | None = None,
+        metrics: Iterable[str] | None = None,
+        rankings: Iterable[str] | None = None,
+        label_field: str = "label",
+        exclude_self: bool = False,
+        only_labelled: bool = False,
+    ) -> Report:
+        """Evaluate the collection with queries, as ``hummingbit evaluate`` does.
+
+        `queries` have the form of documents in :meth:`add`. A document is relevant if it shares a
+        label with the query or, with `qrels` (grades by query id and document id), by its grade.
+        By default, the `rankings` are that of a search that names none, and ``hamming``. Queries
+        that the encoder learned from are left out; if it learned from all, `warning` says so.
+        Each metric of the report has a value as served, and a tie-averaged one, `expected`.
+
+        Raises:
+            MetricError, EvaluationError: if a metric, the labels or the judgements are invalid.
+            InputError: if the encoder does not take such queries.
+            ServiceError: from a service, if any of this is wrong.
+        """
+        parsed = inputs.documents_of(queries, Layout(), ids=ids, labels=labels)
+        settings = RelevanceSettings(
+            label_field, qrels=qrels, exclude_self=exclude_self, only_labelled=only_labelled
+        )
+        documents = [document for document, _ in parsed]
+        named = None if rankings is None else [*rankings]
+        return self._evaluate(documents, metrics, settings, named)
 
     def __enter__(self) -> Self:
         return self
@@ -693,39 +737,15 @@ class Collection(OpenCollection):
         filter_ = None if search.offset else search.filter
         return hits_of(result, self.backend, filter_, search.group_by)[0]
 
-    def evaluate(
+    def _evaluate(
         self,
-        queries: inputs.Documents,
-        labels: Sequence[Any] | None = None,
-        *,
-        qrels: Mapping[str, Mapping[str, int]] | None = None,
-        ids: Sequence[Any] | None = None,
-        metrics: Iterable[str] | None = None,
-        rankings: Iterable[str] | None = None,
-        label_field: str = "label",
-        exclude_self: bool = False,
-        only_labelled: bool = False,
+        queries: Sequence[Document],
+        metrics: Iterable[str] | None,
+        settings: RelevanceSettings,
+        rankings: Sequence[str] | None,
     ) -> Report:
-        """Evaluate the collection with queries, as ``hummingbit evaluate`` does.
-
-        `queries` have the form of documents in :meth:`add`. A document is relevant if it shares a
-        label with the query or, with `qrels` (grades by query id and document id), by its grade.
-        By default, the `rankings` are that of a search that names none, and ``hamming``. Queries
-        that the encoder learned from are left out; if it learned from all, `warning` says so.
-        Each metric of the report has a value as served, and a tie-averaged one, `expected`.
-
-        Raises:
-            MetricError, EvaluationError: if a metric, the labels or the judgements are invalid.
-            InputError: if the encoder does not take such queries.
-        """
-        parsed = inputs.documents_of(queries, Layout(), ids=ids, labels=labels)
-        settings = RelevanceSettings(
-            label_field, qrels=qrels, exclude_self=exclude_self, only_labelled=only_labelled
-        )
         known = read_training_labels(self._folder, self.backend)
-        documents = [document for document, _ in parsed]
-        job = run_job(self.backend, documents, metrics, settings, known, rankings=rankings)
-        return job.report
+        return run_job(self.backend, queries, metrics, settings, known, rankings=rankings).report
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a row for each document: id, text, code, and a column for each payload field."""

@@ -53,7 +53,7 @@ class LocalWorkbench:
         self,
         name: str,
         queries: Sequence[Document],
-        metrics: Iterable[str],
+        metrics: Iterable[str] | None,
         settings: RelevanceSettings,
         *,
         rankings: Sequence[str] | None = None,

@@ -220,7 +220,7 @@ class RemoteFolder:
         self,
         name: str,
         queries: Sequence[Document],
-        metrics: Iterable[str],
+        metrics: Iterable[str] | None,
         settings: RelevanceSettings,
         *,
         rankings: Sequence[str] | None = None,
@@ -241,7 +241,7 @@ class RemoteFolder:
         body = {
             **{key: value for key, value in asdict(settings).items() if value is not None},
             "queries": [_evaluated_query(query, settings.label_field) for query in queries],
-            "metrics": [*metrics],
+            "metrics": None if metrics is None else [*metrics],
             "rankings": rankings,
             "oversample": oversample,
         }

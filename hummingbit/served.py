@@ -12,6 +12,8 @@ from hummingbit.clients.client import Client
 from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
 from hummingbit.embedded import Collection, Hits, OpenCollection
+from hummingbit.evaluation.rankings import RelevanceSettings
+from hummingbit.evaluation.report import Report
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.encoding import batches, last_of_each_id
 from hummingbit.index.errors import UnknownCollection
@@ -132,6 +134,18 @@ class ServedCollection(OpenCollection):
             sum(answer["upserted"] for answer in answers),
             None if None in replaced else sum(count or 0 for count in replaced),
         )
+
+    def _evaluate(
+        self,
+        queries: Sequence[Document],
+        metrics: Iterable[str] | None,
+        settings: RelevanceSettings,
+        rankings: Sequence[str] | None,
+    ) -> Report:
+        folder = RemoteFolder(self.client)
+        return folder.evaluate(
+            self._given_name, queries, metrics, settings, rankings=rankings
+        ).report
 
     def _search(self, query: Query, options: SearchOptions) -> Hits:
         asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True}

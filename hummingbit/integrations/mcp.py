@@ -124,9 +124,9 @@ _DELETES = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_wor
 def make_server(
     collections: AnyOpenCollection | Collections | Client, *, read_only: bool = False
 ) -> MCPServer:
-    """Return a server with the tools ``find`` and ``get``, and with others where they can be had.
+    """Return a server with the tools ``find``, ``get`` and ``evaluate``.
 
-    Unless `read_only` it has ``store`` and ``delete``; ``evaluate`` needs collections in process.
+    Unless `read_only` it also has ``store`` and ``delete``.
     With several collections, or all those of a service's client, there is ``list_collections``, and
     each of the other tools takes the name of a collection.
     """
@@ -148,9 +148,8 @@ def make_server(
     offered: list[tuple[Callable[..., BaseModel], ToolAnnotations]] = [
         (tools.find, _READS),
         (tools.get, _READS),
+        (tools.evaluate, _READS),
     ]
-    if tools.can_evaluate:
-        offered.append((tools.evaluate, _READS))
     if not read_only:
         offered += [(tools.store, _STORES), (tools.delete, _DELETES)]
     if single is None:
@@ -173,13 +172,6 @@ class _Tools:
 
     def __init__(self, collections: Collections) -> None:
         self._collections = collections
-
-    @property
-    def can_evaluate(self) -> bool:
-        """Whether a collection is in this process."""
-        return not isinstance(self._collections, ServedCollections) and any(
-            isinstance(collection, Collection) for collection in self._collections.values()
-        )
 
     def list_collections(self) -> CollectionList:
         """List the collections that the other tools take."""
@@ -234,8 +226,6 @@ class _Tools:
     def evaluate(self, collection: CollectionName, queries: list[LabelledText]) -> EvaluationResult:
         """Measure how well the collection retrieves documents with the label of each query."""
         with self._opened(collection) as opened:
-            if not isinstance(opened, Collection):
-                raise ToolError(f"collection {collection!r} is at a service; evaluate it there")
             report = opened.evaluate(
                 [query.text for query in queries], [query.label for query in queries]
             )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hummingbit import Client
+from hummingbit import Client, Collection
 from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
@@ -495,3 +495,17 @@ def test_a_collection_of_a_service_completes_words(tmp_path: Path) -> None:
         notes.upsert([Document(id="a", text="random forests")])
     with running_service(data) as plain, Client(str(plain.base_url)) as client:
         assert ServedCollection(client, "notes").complete("random for") == ["random forests"]
+
+
+def test_a_collection_of_a_service_is_evaluated_as_one_of_a_folder(tmp_path: Path) -> None:
+    data = make_data_folder(tmp_path)
+    texts, labels = random_texts(N), [("even", "odd")[i % 2] for i in range(N)]
+    with Collection.create(data, "notes", encoder="words") as notes:
+        notes.add(texts, ids=[f"d{i}" for i in range(N)], labels=labels)
+        here = notes.evaluate(texts[:5], labels[:5], metrics=["P@5", "MRR"], rankings=["bm25"])
+    with running_service(data) as plain, Client(str(plain.base_url)) as client:
+        there = ServedCollection(client, "notes").evaluate(
+            texts[:5], labels[:5], metrics=["P@5", "MRR"], rankings=["bm25"]
+        )
+    assert there.metrics == here.metrics
+    assert there.per_query == here.per_query
