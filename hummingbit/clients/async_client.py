@@ -149,7 +149,7 @@ class AsyncClient:
                 without_none(documents=records, encoder_fingerprint=encoder_fingerprint),
                 # A repeated creation would be refused, because the documents exist already.
                 repeatable=not create_only,
-                headers={"If-None-Match": "*"} if create_only else {},
+                headers=calls.CREATE_ONLY if create_only else {},
             )
         )
 
@@ -163,13 +163,12 @@ class AsyncClient:
         encoder_fingerprint: str | None = None,
     ) -> responses.BulkAnswer:
         """See :meth:`hummingbit.Client.bulk`."""
-        headers = {"If-None-Match": "*"} if create_only else {}
         answer: responses.BulkAnswer = await self._call(
             calls.bulk(
                 name,
                 documents,
-                headers,
-                repeatable=not create_only,
+                {},
+                create_only=create_only,
                 skip_unchanged=skip_unchanged,
                 encoder_fingerprint=encoder_fingerprint,
             )
@@ -187,18 +186,14 @@ class AsyncClient:
         idempotency_key: str | None = None,
     ) -> responses.Job:
         """See :meth:`hummingbit.Client.bulk_job`."""
-        headers = {
-            **({"If-None-Match": "*"} if create_only else {}),
-            **calls.IN_BACKGROUND,
-            # It keeps a retry from starting a second job.
-            "Idempotency-Key": idempotency_key or secrets.token_hex(16),
-        }
+        # It keeps a retry from starting a second job.
+        key = {calls.IDEMPOTENCY_KEY: idempotency_key or secrets.token_hex(16)}
         job: responses.Job = await self._call(
             calls.bulk(
                 name,
                 documents,
-                headers,
-                repeatable=True,
+                {**calls.IN_BACKGROUND, **key},
+                create_only=create_only,
                 skip_unchanged=skip_unchanged,
                 encoder_fingerprint=encoder_fingerprint,
             )

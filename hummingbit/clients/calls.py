@@ -48,6 +48,8 @@ Code = str | bytes | CodeArray | Mapping[str, Sequence[int]]
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 IN_BACKGROUND = {"Prefer": "respond-async"}
+CREATE_ONLY = {"If-None-Match": "*"}
+IDEMPOTENCY_KEY = "Idempotency-Key"
 FIRST_POLL = 0.05
 LONGEST_POLL = 2.0
 
@@ -168,17 +170,25 @@ def bulk(
     documents: Iterable[Mapping[str, Any]],
     headers: Mapping[str, str],
     *,
-    repeatable: bool,
+    create_only: bool,
     skip_unchanged: bool,
     encoder_fingerprint: str | None,
 ) -> Call[Any]:
-    """Upsert documents as JSON lines."""
+    """Upsert documents as JSON lines.
+
+    A repeated creation would be refused, unless the `headers` have an idempotency key.
+    """
     skip = "true" if skip_unchanged else None
     path = collection_path(
         name, "documents:bulk", encoder_fingerprint=encoder_fingerprint, skip_unchanged=skip
     )
-    content = json_lines(documents)
-    return Call("POST", path, content=content, headers={**NDJSON, **headers}, repeatable=repeatable)
+    return Call(
+        "POST",
+        path,
+        content=json_lines(documents),
+        headers={**NDJSON, **(CREATE_ONLY if create_only else {}), **headers},
+        repeatable=not create_only or IDEMPOTENCY_KEY in headers,
+    )
 
 
 def json_lines(documents: Iterable[Mapping[str, Any]]) -> bytes:

@@ -177,7 +177,7 @@ class Client:
                 without_none(documents=records, encoder_fingerprint=encoder_fingerprint),
                 # A repeated creation would be refused, because the documents exist already.
                 repeatable=not create_only,
-                headers={"If-None-Match": "*"} if create_only else {},
+                headers=calls.CREATE_ONLY if create_only else {},
             )
         )
 
@@ -197,13 +197,12 @@ class Client:
         `encoder_fingerprint`, the fingerprint of the encoder that made their codes, documents may
         have a code as well as a text or vector.
         """
-        headers = {"If-None-Match": "*"} if create_only else {}
         answer: responses.BulkAnswer = self._call(
             calls.bulk(
                 name,
                 documents,
-                headers,
-                repeatable=not create_only,
+                {},
+                create_only=create_only,
                 skip_unchanged=skip_unchanged,
                 encoder_fingerprint=encoder_fingerprint,
             )
@@ -224,18 +223,14 @@ class Client:
 
         Repeating a call with the same `idempotency_key` returns the first call's job.
         """
-        headers = {
-            **({"If-None-Match": "*"} if create_only else {}),
-            **calls.IN_BACKGROUND,
-            # It keeps a retry from starting a second job.
-            "Idempotency-Key": idempotency_key or secrets.token_hex(16),
-        }
+        # It keeps a retry from starting a second job.
+        key = {calls.IDEMPOTENCY_KEY: idempotency_key or secrets.token_hex(16)}
         job: responses.Job = self._call(
             calls.bulk(
                 name,
                 documents,
-                headers,
-                repeatable=True,
+                {**calls.IN_BACKGROUND, **key},
+                create_only=create_only,
                 skip_unchanged=skip_unchanged,
                 encoder_fingerprint=encoder_fingerprint,
             )

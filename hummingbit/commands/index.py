@@ -55,7 +55,7 @@ from hummingbit.commands.printing import (
 from hummingbit.corpus.document import Document, with_expiry
 from hummingbit.corpus.expiry import EXPIRES_AT
 from hummingbit.corpus.readers import count_documents
-from hummingbit.encoder.codes import PACKINGS, Packing, code_to_hex
+from hummingbit.encoder.codes import PACKINGS, code_to_hex
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import DOCUMENT_METHODS
 from hummingbit.encoder.text_features import TextFeatures
@@ -89,7 +89,6 @@ from hummingbit.index.transfer import (
     VECTOR_TYPES,
     Export,
     PointSelection,
-    VectorType,
     code_length,
     export_collection,
     import_documents,
@@ -754,11 +753,14 @@ def _point_selection(
     content: Literal["text", "vector", "code"] = "code"
     if kind is not None:
         content = "text" if kind == "text" else "vector"
-    packing = cast("Packing | None", args.codes)
-    length = n_bits if args.bits is not None else None
-    vector_type = cast("VectorType | None", args.vector_type)
-    code_bits = n_bits if content == "code" else None
-    return PointSelection(content, args.vector_field, packing, length, vector_type, code_bits)
+    return PointSelection(
+        content,
+        args.vector_field,
+        args.codes,
+        n_bits if args.bits is not None else None,
+        args.vector_type,
+        n_bits if content == "code" else None,
+    )
 
 
 def _print_error(what: str) -> None:
