@@ -37,6 +37,7 @@ from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.evaluation.labelling.suggestions import known_labels
 from hummingbit.evaluation.labelling.trial import Trial, compare_encoders, hold_out_labels
 from hummingbit.evaluation.relevance import Labelled
+from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file
 from hummingbit.index.collection import Collection, local_collection
@@ -54,6 +55,8 @@ from hummingbit.service.jobs.training_process import (
 )
 from hummingbit.service.jobs.work import Progress
 
+LABEL = "label"
+"""The payload field to which imports of documents copy their label."""
 SPLIT_FILE = "split.json"
 TRIAL_FILE = "trial.json"
 
@@ -133,7 +136,13 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
     labels_by_id = known_labels(documents, agreed, spec["label_field"])
     # The labels that the encoder in use was trained on.
     trained_ids = folder.encoders.labelled_ids(str(collection.encoder_name))
-    held_out = hold_out_labels(labels_by_id, trained_ids, spec["held_out"], spec["seed"])
+    try:
+        held_out = hold_out_labels(labels_by_id, trained_ids, spec["held_out"], spec["seed"])
+    except EvaluationError as error:
+        if spec["label_field"] is None and any(LABEL in document.payload for document in documents):
+            message = f"{error}; those of the payload field {LABEL!r} count if label_field names it"
+            raise EvaluationError(message) from error
+        raise
     split = {
         "held_out": held_out,
         "labels": {id_: list(labels) for id_, labels in labels_by_id.items() if labels},

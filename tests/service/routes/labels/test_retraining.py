@@ -370,6 +370,13 @@ def test_too_few_labels_and_names_that_are_taken(elsewhere: httpx.Client) -> Non
     job = retrain(elsewhere, "bare")
     assert job["state"] == "failed"
     assert "at least 10 documents and two labels" in job["error"]["detail"]
+    assert "label_field" not in job["error"]["detail"]
+    documents = [{"id": "a", "text": "a cat", "payload": {"label": "pets"}}]
+    elsewhere.put(
+        "/v1/collections/bare/documents", json={"documents": documents}
+    ).raise_for_status()
+    detail = retrain(elsewhere, "bare")["error"]["detail"]
+    assert detail.endswith("; those of the payload field 'label' count if label_field names it")
     path = "/v1/collections/books/retrain"
     check_problem(elsewhere.post(path, json={"into": "bare"}), 409, "collection_exists")
     check_problem(elsewhere.post(path, json={"encoder": "words"}), 422, "invalid_request")
