@@ -46,6 +46,7 @@ def setting(
     former_values: Mapping[str, str] | None = None,
     objectives: tuple[str, ...] = (),
     within: str = "",
+    before: Any = None,
 ) -> Any:
     """Return the field of a setting.
 
@@ -53,7 +54,8 @@ def setting(
     ``(0, 1]``: above 0 and at most 1. `flag` is the name of its option, if that is not the field's.
     `former` is the name that an earlier release gave to the setting, and `former_values` has the
     values that replaced earlier ones: flags, manifests and checkpoints with these are understood.
-    `objectives` are those that use the setting, if not all of a recipe's objectives do.
+    `objectives` are those that use the setting, if not all of a recipe's objectives do. `before` is
+    the value that corresponds to releases without the setting, if that is not the default.
     """
     metadata = {
         "help": help_text,
@@ -63,6 +65,7 @@ def setting(
         "former_values": former_values or {},
         "objectives": objectives,
         "within": within,
+        "before": default if before is None else before,
     }
     return field(default=default, metadata=metadata)
 
@@ -83,6 +86,7 @@ def _summary_weight(learned_by: str, **options: Any) -> Any:
         f" {learned_by}); it is 0 if the rest of the texts repeats few of these words, as in posts"
         " that begin with a quotation",
         within=f"[0, {MAX_SUMMARY_WEIGHT}]",
+        before=0.0,
         **options,
     )
 
@@ -128,6 +132,7 @@ class BaseRecipe:
         VISIBLE.name,
         "how texts are split into terms: visible (earlier versions: unicode, words);"
         " +LANGUAGE adds stemming, as in visible+english; +3-5grams adds runs of 3 to 5 characters",
+        before="words",
     )
     validation_share: float = setting(
         0.1, "share of the labelled documents held out", within="[0, 1)"
@@ -378,6 +383,21 @@ class Recipe(LabelledRecipe):
         return min(1.0, self.learning_rate * min(_MOST_LARGER, max(1.0, self.min_steps / steps)))
 
 
+def ict_recipe(recipe: BaseRecipe, **settings: Any) -> Recipe:
+    """Return the recipe of ict, as a part of training by another `recipe`.
+
+    It has the `settings`, and those that both recipes have by one name. ict learns no labels, so
+    `label_fraction` is not among these.
+    """
+    names = {declared.name for declared in fields(recipe)} - {"method", "label_fraction"}
+    shared = {
+        declared.name: getattr(recipe, declared.name)
+        for declared in fields(Recipe)
+        if declared.name in names
+    }
+    return Recipe(**{**shared, "method": ICT, **settings})
+
+
 CLASS_CODES = "class-codes"
 CONTENT_SHARES = (0.5, 0.375, 0.25, 0.125)
 """The shares of content bits that the search tries."""
@@ -568,6 +588,8 @@ SIMILARITIES: Mapping[str, str] = {
     FUNCTION: "by a function of one's own",
 }
 """The definitions of similarity, by name."""
+WITHOUT_LABELS = (PAIRS, PROGRAMS, BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION)
+"""The similarities that use no label."""
 
 
 REGRESSION = "regression"
@@ -735,7 +757,7 @@ class DistillationRecipe(BaseRecipe):
             found = f"hint_weight is {self.hint_weight:g}; it must be 0"
             raise RecipeError(f"{found} with the objective {NEIGHBOURS}; other objectives take it")
         if self.objective != PERCEPTION_COHERENCE and self.label_fraction:
-            found = f"label_fraction (--supervision) is {self.label_fraction:g}; it must be 0"
+            found = f"label_fraction is {self.label_fraction:g}; it must be 0"
             needed = f"{PERCEPTION_COHERENCE} learns from labels too"
             raise RecipeError(f"{found} with the objective {self.objective}; {needed}")
 
@@ -812,6 +834,11 @@ def former_names(kind: type[BaseRecipe]) -> dict[str, str]:
     }
 
 
+def values_before(kind: type[BaseRecipe]) -> dict[str, Any]:
+    """Return the value of each setting of `kind` that corresponds to releases without it."""
+    return {declared.name: declared.metadata["before"] for declared in fields(kind)}
+
+
 def recorded_settings(kind: type[BaseRecipe], recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of `kind` that a manifest recorded, by their current names and values.
 
@@ -846,6 +873,23 @@ def retraining_settings(recorded: Mapping[str, Any], method: str) -> dict[str, A
     }
 
 
+def learns_labels(recorded: Mapping[str, Any]) -> bool:
+    """Return whether codes by the recipe that a manifest recorded learned labels.
+
+    Those of a method that is not known are taken to have.
+    """
+    method = str(recorded.get("method"))
+    if method in METHODS:
+        return METHODS[method].uses_labels
+    if method == MODEL:
+        return recorded.get("head") == CLASS_CODES
+    if method == METRIC:
+        return recorded.get("similarity") not in WITHOUT_LABELS
+    if method == DISTILLATION:
+        return bool(recorded_settings(DistillationRecipe, recorded).get("label_fraction"))
+    return method not in LINEAR_SUMMARIES
+
+
 def train_arguments(kind: type[BaseRecipe], settings: Mapping[str, Any]) -> list[str]:
     """Return the options of ``hummingbit train METHOD`` that set the `settings` of `kind`."""
     arguments = []
@@ -862,12 +906,7 @@ def train_arguments(kind: type[BaseRecipe], settings: Mapping[str, Any]) -> list
 
 def _check(declared: Field[Any], value: Any) -> None:
     """Raise RecipeError unless `value` has the type, and is in the bounds, of a setting."""
-    flag = declared.metadata["flag"]
-    name = (
-        f"{declared.name} (--{flag})"
-        if flag and flag == declared.metadata["former"]
-        else declared.name
-    )
+    name = declared.name
     if choices := declared.metadata["choices"]:
         if value not in choices:
             raise RecipeError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")

@@ -15,6 +15,7 @@ from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.classifier import Classifier
 from hummingbit.encoder.codes import Codes, pack_bits
 from hummingbit.encoder.encoder import Encoder, Inputs, LanguageModel
+from hummingbit.encoder.recipes import learns_labels
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_scores
 from hummingbit.evaluation.metrics import DEFAULT_METRICS, parse_metrics
@@ -512,8 +513,12 @@ def classifier_warnings(
     """Return a sentence that names the metrics in which the codes score below the classifier.
 
     `codes` and `classifier` are tie-averaged values by metric; `encoder` made the codes. The
-    sentence says what to try. The list is empty if no metric is lower, rounded to three decimals.
+    sentence says what to try. The list is empty if no metric is lower, rounded to three decimals,
+    or if the codes learned no labels, and so are not to tell them.
     """
+    recipe = encoder.metadata.get("recipe")
+    if isinstance(recipe, Mapping) and not learns_labels(recipe):
+        return []
     baseline = classifier or {}
     lower = [
         f"{name} {value:.3f} against {baseline[name]:.3f}"

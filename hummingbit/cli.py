@@ -9,8 +9,9 @@ import gc
 import importlib
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
 from http import HTTPStatus
@@ -116,7 +117,21 @@ class SuggestingParser(argparse.ArgumentParser):
             parsed, rest = super().parse_known_args(args, namespace)
         if rest:
             self._refuse(rest[0])
+        # A sub-command has set its own, which come first.
+        parsed.option_names = self._option_names() | getattr(parsed, "option_names", {})
         return parsed, rest
+
+    def _option_names(self) -> dict[str, str]:
+        """Return the name of the option that sets each attribute."""
+        visible = [action for action in self._actions if action.help != argparse.SUPPRESS]
+        return {
+            action.dest: next(
+                (name for name in action.option_strings if name.startswith("--")),
+                action.option_strings[0],
+            )
+            for action in visible
+            if action.option_strings
+        }
 
     def _may_lack_an_argument(self) -> bool:
         """Whether an argument without a dash may be left out, and so may follow options.
@@ -235,6 +250,8 @@ SERVING = frozenset({"demo", "mcp", "quickstart", "serve"})
 """Commands that answer searches until they are stopped, and so must not pause for long."""
 
 HELP_WIDTH = 80
+_OF_TRAINING = ("hummingbit.training", "hummingbit.encoder.recipes")
+"""The modules whose errors name settings of training."""
 MAX_COLLECTIONS = 10
 """More names of collections are not listed in an error."""
 TITLES = {
@@ -338,13 +355,29 @@ def _hint_to_install(name: str) -> str:
 
 
 def _run(arguments: list[str]) -> int:
+    # Imported here, so that --help imports little.
+    from hummingbit.foundation.errors import HummingbitError  # noqa: PLC0415
     from hummingbit.foundation.slices import print_stages, rare_collections  # noqa: PLC0415
 
     with rare_collections():
         args = _parse(arguments)
     with print_stages(), nullcontext() if args.command in SERVING else rare_collections():
-        status: int = args.run(args)
+        try:
+            status: int = args.run(args)
+        except HummingbitError as error:
+            if type(error).__module__.startswith(_OF_TRAINING):
+                error.args = (_by_option(str(error), args.option_names),)
+            raise
     return status
+
+
+def _by_option(message: str, names: Mapping[str, str]) -> str:
+    """Return a message of training with options, such as ``--bits``, in place of settings' names.
+
+    A setting begins the message, or has an underscore, as no other word has but in quotes.
+    """
+    settings = r"^\w+(?=: | is )|(?<![\w'\"/.-])[a-z]+_\w+"
+    return re.sub(settings, lambda found: names.get(found[0], found[0]), message)
 
 
 def _accept_all_characters() -> None:

@@ -46,7 +46,7 @@ from hummingbit.encoder.recipes import (
     WORD_SHARES,
     WORD_VECTOR_CLASSIFIERS,
     ClassCodeRecipe,
-    Recipe,
+    ict_recipe,
 )
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.encoder.vector_features import VectorFeatures
@@ -481,13 +481,7 @@ class ContentLayers:
             raise TrainingDataError(f"n_bits: {problem}")
         if self._recipe.content == ICT and isinstance(self._features, TextFeatures):
             texts = [str(text) for text in self._inputs]
-            ict = Recipe(
-                method=ICT,
-                seed=seed,
-                epochs=self._recipe.epochs,
-                min_steps=self._recipe.min_steps,
-                cloze_shared=_SHARED,
-            )
+            ict = ict_recipe(self._recipe, cloze_shared=_SHARED)
             from hummingbit.training.semi_supervised import (  # noqa: PLC0415 - it needs torch
                 fit_cloze,
             )

@@ -27,7 +27,7 @@ from torch.nn import functional
 from hummingbit.encoder.artifact import TEACHER, check_destination
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder, Features
-from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, Recipe
+from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, ict_recipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.evaluation.significance import bootstrap_intervals
 from hummingbit.foundation.arrays import unit_rows
@@ -120,7 +120,6 @@ class NeighbourLoss:
         if not data.is_text:
             found = "vector: the objective neighbours learns from the words of texts"
             raise TrainingDataError(f"{found}; use texts, or another objective")
-        cloze = cloze_recipe(recipe)
         features = choose_features(
             data,
             training,
@@ -137,7 +136,7 @@ class NeighbourLoss:
         self._unit_NE = torch.from_numpy(unit_rows(vectors))
         cosines_NK, self._nearest_NK = nearest_documents(self._unit_NE, recipe.seed)
         self._temperatures_N1 = neighbour_temperatures(cosines_NK, PERPLEXITY)
-        self._cloze = ClozeTask(cloze, features, texts, self._x, beside_classes=False)
+        self._cloze = ClozeTask(ict_recipe(recipe), features, texts, self._x, beside_classes=False)
         self.model = self._build_model(texts, vectors)
 
     def _build_model(self, texts: list[str], vectors: Floats) -> NeighbourStudent:
@@ -200,18 +199,6 @@ class NeighbourLoss:
     def _drop_words(self, rows: Rows, generator: torch.Generator) -> SparseBatch:
         batch = SparseBatch.of_rows(self._x, rows)
         return drop_words(batch, self._recipe.word_dropout, generator)
-
-
-def cloze_recipe(recipe: DistillationRecipe) -> Recipe:
-    """Return the settings of the inverse cloze task; those of both recipes are `recipe`'s."""
-    return Recipe(
-        method="ict",
-        n_bits=recipe.n_bits,
-        seed=recipe.seed,
-        max_terms=recipe.max_terms,
-        analyzer=recipe.analyzer,
-        word_dropout=recipe.word_dropout,
-    )
 
 
 def nearest_documents(unit_NE: Tensor, seed: int) -> tuple[Tensor, npt.NDArray[np.int64]]:
@@ -434,7 +421,6 @@ def distill(
             TEACHER: teacher.about(),
             "coherence": held_out_agreement(encoder, data, teacher.vectors, parts),
         },
-        absent={"label_fraction": 0.0, "coherence_weight": recipe.coherence_weight},
         overwrite=overwrite,
         progress=progress,
     )

@@ -119,9 +119,7 @@ def train_judged(
     encoder = load_encoder(start)
     if encoder.reconstruction is not None:
         problem = "bits of documents are no linear map; train --head sne or itq, and learn from it"
-        raise TrainingDataError(
-            f"start: is an encoder with the head reconstruction, whose {problem}"
-        )
+        raise TrainingDataError(f"encoder: has the head reconstruction, whose {problem}")
     _, notes = relevance_by_qrels(qrels, queries.ids, data.ids)
     grades = grades_of(qrels, queries.ids, data.ids)
     judged = np.flatnonzero(np.diff(grades.indptr))

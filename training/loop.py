@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +18,16 @@ from torch.optim import Adam, Optimizer
 from tqdm import tqdm
 
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import DistillationRecipe, MetricRecipe, Recipe, former_names
+from hummingbit.encoder.recipes import (
+    BaseRecipe,
+    DistillationRecipe,
+    MetricRecipe,
+    Recipe,
+    former_names,
+    recorded_settings,
+    train_arguments,
+    values_before,
+)
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.files import replace_file
@@ -49,14 +58,13 @@ class CheckpointError(HummingbitError, ValueError):
 class Checkpoint:
     """The file of a run's state; `run`, a JSON object, identifies its settings and data.
 
-    An earlier version, which lacked some settings, may have written the state. `absent` has the
-    values that such settings correspond to, and `renamed` the current names of renamed settings.
+    An earlier version, which lacked settings of the `recipe` or gave them other names, may have
+    written the state.
     """
 
     path: Path
     run: str
-    absent: Mapping[str, Any] = field(default_factory=dict)
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    recipe: type[BaseRecipe] = BaseRecipe
 
     def save(self, model: nn.Module, optimizers: Sequence[Optimizer], history: History) -> None:
         """Replace the file with the state after ``len(history)`` epochs.
@@ -101,13 +109,19 @@ class Checkpoint:
         """Return how to resume a run that had a few other settings, or nothing."""
         try:
             saved, current = json.loads(saved_run)["recipe"], json.loads(self.run)["recipe"]
-            former = {self.renamed.get(name, name): value for name, value in saved.items()}
+            former = values_before(self.recipe) | self._current_settings(saved)
         except (ValueError, AttributeError, KeyError, TypeError):
             return ""
-        former = {**self.absent, **former}
-        others = [name for name in current if name in former and former[name] != current[name]]
-        pairs = [f"{name} {former[name]} instead of {current[name]}" for name in others]
-        return f", or resume it with {', '.join(pairs)}" if pairs else ""
+        options = [
+            f"{self._option(name, former[name])} instead of {value}"
+            for name, value in current.items()
+            if name in former and former[name] != value
+        ]
+        return f", or resume it with {', '.join(options)}" if options else ""
+
+    def _option(self, name: str, value: Any) -> str:
+        options = train_arguments(self.recipe, {name: value})
+        return options[0] if options else f"{name} {value}"
 
     def _is_same_run(self, saved_run: str) -> bool:
         if saved_run == self.run:
@@ -115,19 +129,21 @@ class Checkpoint:
         try:
             saved, current = json.loads(saved_run), json.loads(self.run)
             saved_settings, settings = saved.pop("recipe"), current.pop("recipe")
+            saved_settings = self._current_settings(saved_settings)
         except (ValueError, AttributeError, KeyError):
             return False
-        if not isinstance(saved_settings, dict):
-            return False
-        saved_settings = {
-            self.renamed.get(name, name): value for name, value in saved_settings.items()
-        }
-        added = settings.keys() - saved_settings.keys()
+        then = values_before(self.recipe) | saved_settings
         return bool(
             saved == current
-            and saved_settings.items() <= settings.items()
-            and all(name in self.absent and settings[name] == self.absent[name] for name in added)
+            and saved_settings.keys() <= settings.keys()
+            and settings.items() <= then.items()
         )
+
+    def _current_settings(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Return saved settings by their current names and values."""
+        former = former_names(self.recipe)
+        others = {name: value for name, value in saved.items() if name not in former}
+        return others | recorded_settings(self.recipe, saved)
 
     def remove(self) -> None:
         """Delete the state of a finished run."""
@@ -331,7 +347,6 @@ def fit_and_write(
     encoder_of: Callable[[], Encoder],
     settings: Mapping[str, Any] | None = None,
     run: Mapping[str, Any] | None = None,
-    absent: Mapping[str, Any] | None = None,
     about: Callable[[Encoder], Mapping[str, Any]] | None = None,
     soft_labels: Floats | None = None,
     overwrite: bool = False,
@@ -341,8 +356,8 @@ def fit_and_write(
 
     `loss` has the batches of `rows` items, and `encoder_of` makes the encoder of the fitted
     network. The checkpoint beside `out` belongs to one run: to the `settings`, which are those of
-    the `recipe` unless more is recorded, to the data, and to what else `run` names. `absent` is
-    that of :class:`Checkpoint`. `about` returns further metadata. `soft_labels` are those of
+    the `recipe` unless more is recorded, to the data, and to what else `run` names. `about` returns
+    further metadata. `soft_labels` are those of
     :func:`hummingbit.training.pipeline.write_encoder`.
 
     Raises:
@@ -353,8 +368,7 @@ def fit_and_write(
     checkpoint = Checkpoint(
         out.with_name(out.name + ".checkpoint"),
         json.dumps(identity, sort_keys=True),
-        absent or {},
-        former_names(type(recipe)),
+        type(recipe),
     )
     history = fit(model, loss, rows, schedule, checkpoint=checkpoint, progress=progress)
     encoder = encoder_of()

@@ -29,6 +29,7 @@ from hummingbit.encoder.recipes import (
     PAIRS,
     PROGRAMS,
     REGRESSION,
+    WITHOUT_LABELS,
     MetricRecipe,
 )
 from hummingbit.encoder.text_features import TextFeatures
@@ -320,20 +321,16 @@ def run_settings(recipe: MetricRecipe, similarity_file: Path | None = None) -> d
     if similarity_file is None:
         if recipe.similarity in {PAIRS, PROGRAMS}:
             name = recipe.similarity
-            raise TrainingDataError(f"{name}: similarity by {name} needs a file of {name}")
+            raise TrainingDataError(f"similarity_file: similarity by {name} needs a file of {name}")
         return settings
     if recipe.similarity in {"labels", "graded", FUNCTION}:
         message = f"similarity by {recipe.similarity} takes no file; leave out {similarity_file}"
-        raise TrainingDataError(f"{recipe.similarity}: {message}")
+        raise TrainingDataError(f"similarity_file: {message}")
     try:
         raw = similarity_file.read_bytes()
     except OSError as error:
         raise TrainingDataError(f"{similarity_file}: {error.strerror or error}") from None
     return {**settings, "similarity_sha256": hashlib.sha256(raw).hexdigest()}
-
-
-WITHOUT_LABELS = (PAIRS, PROGRAMS, BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION)
-"""The similarities that use no label."""
 
 
 def pair_source(
@@ -350,7 +347,7 @@ def pair_source(
     """
     if (recipe.similarity == FUNCTION) != (similarity_function is not None):
         raise TrainingDataError(
-            f"similarity is {recipe.similarity!r}; {FUNCTION!r} and a function go together"
+            f"similarity is {recipe.similarity!r}; {FUNCTION!r} and similarity_function go together"
         )
     if similarity_function is not None:
         return function_pairs(parts.training, data.ids, similarity_function)
@@ -391,10 +388,10 @@ def example_features(data: TrainingData, path: Path | None) -> NDArray[np.float6
         try:
             return np.asarray(read_teacher(str(path), data).vectors, dtype=np.float64)
         except (TeacherError, ReadError) as error:
-            raise TrainingDataError(f"similarity: {error}") from None
+            raise TrainingDataError(f"similarity_file: {error}") from None
     if data.is_text:
         raise TrainingDataError(
-            "similarity: the documents are texts; name a file of their features by id (.npz,"
+            "similarity_file: the documents are texts; name a file of their features by id (.npz,"
             " .parquet)"
         )
     return np.asarray(data.inputs, dtype=np.float64)

@@ -248,7 +248,7 @@ def _read_model(recipe: ModelRecipe) -> ReadModel:
         ModelError, EndpointError: if it cannot be read, or the endpoint fails.
     """
     if not recipe.model:
-        raise RecipeError("model is empty; it must be the folder of a language model (--model)")
+        raise RecipeError("model is empty; it must be the folder of a language model")
     if is_endpoint(recipe.model):
         return _read_endpoint(recipe)
     if recipe.model_name:

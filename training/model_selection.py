@@ -129,9 +129,7 @@ def hold_out_grouped_fold(data: TrainingData, recipe: Recipe) -> Trial:
     labelled = shown.labelled
     if len(labelled) < 2:
         found = f"{recipe.label_fraction:g} shows the labels of fewer than 2 documents"
-        raise TrainingDataError(
-            f"label_fraction (--supervision): {found}; show more, since a part is held out"
-        )
+        raise TrainingDataError(f"label_fraction: {found}; show more, since a part is held out")
     everything = np.arange(len(data))
     features = choose_features(data, everything, recipe.max_terms, analyzer=recipe.analyzer)
     rows: Any = features.transform(data.inputs)  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ def read_programs(path: Path, ids: Sequence[str]) -> list[ParseTree]:
     try:
         with open_bytes(path) as stream:
             for row in read_json_lines(stream, str(path)):
-                location = f"programs: {path}:{row.line}"
+                location = f"similarity_file: {path}:{row.line}"
                 if row.reason is not None:
                     raise TrainingDataError(f"{location}: {row.reason}")
                 id_, program = _parse_line(row.record, location)
@@ -107,11 +107,13 @@ def read_programs(path: Path, ids: Sequence[str]) -> list[ParseTree]:
                     raise TrainingDataError(f"{location}: the id {id_!r:.60} has a program already")
                 programs[id_] = program
     except (OSError, ReadError) as error:
-        raise TrainingDataError(f"programs: {path}: cannot be read: {error}") from None
+        raise TrainingDataError(f"similarity_file: {path}: cannot be read: {error}") from None
     missing = [id_ for id_ in ids if id_ not in programs]
     if missing:
         found = f"the document {missing[0]!r:.60} has none, nor have {len(missing) - 1:,} others"
-        raise TrainingDataError(f"programs: {path}: {found}; every document must have a program")
+        raise TrainingDataError(
+            f"similarity_file: {path}: {found}; every document must have a program"
+        )
     return [programs[id_] for id_ in ids]
 
 

@@ -20,7 +20,7 @@ Semi-Supervised Hashing" (2020). These parts are ours:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,6 @@ def choose_features_and_soft_labels(
     return features, soft_labels
 
 
-# The values that correspond to 0.1.0's behaviour, for settings that it did not have.
-BEFORE_SETTINGS = {**asdict(Recipe()), "analyzer": "words", "summary_weight": 0.0}
 # The documents that a linear method learns from. More take memory and time, and add little.
 MAX_LEARNED = 100_000
 # The scale of the first layer for rows of unit length; see SparseLinear.
@@ -231,7 +229,6 @@ def train(
         recipe=recipe,
         encoder_of=encoder_of,
         run={"device": device, "amp": amp},
-        absent=BEFORE_SETTINGS,
         about=(lambda _encoder: about) if about else None,
         soft_labels=soft_labels,
         overwrite=overwrite,

@@ -48,7 +48,7 @@ class LabelTree:
                     cycle = [*list(path)[list(path).index(label) :], label]
                     names = " → ".join(cycle if len(cycle) <= 8 else [*cycle[:7], "…"])
                     raise TrainingDataError(
-                        f"hierarchy: {names} is a cycle; every label must lead to a root"
+                        f"similarity_file: {names} is a cycle; every label must lead to a root"
                     )
                 path[label] = None
                 label = self.parents[label]
@@ -64,7 +64,7 @@ class LabelTree:
         unknown = [label for label in classes if label not in known]
         if unknown:
             found = f"{unknown[0]!r:.60} is not in the tree, nor are {len(unknown) - 1:,} others"
-            raise TrainingDataError(f"hierarchy: the label {found}; every label must be")
+            raise TrainingDataError(f"similarity_file: the label {found}; every label must be")
 
     def path(self, label: str) -> tuple[str, ...]:
         """Return the labels from the topmost ancestor down to `label` itself."""
@@ -119,12 +119,12 @@ def read_tree(path: Path) -> LabelTree:
         with open_bytes(path) as stream:
             lines = stream.read().decode("utf-8").splitlines()
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-        raise TrainingDataError(f"hierarchy: {path}: cannot be read: {error}") from None
+        raise TrainingDataError(f"similarity_file: {path}: cannot be read: {error}") from None
     for number, line in enumerate(lines, start=1):
         parts = [part.strip() for part in (line.split("\t") if "\t" in line else line.split())]
         if not parts or parts == [""]:
             continue
-        location = f"hierarchy: {path}:{number}"
+        location = f"similarity_file: {path}:{number}"
         if len(parts) != 2 or not all(parts):
             raise TrainingDataError(f"{location}: is {line!r:.60}; it must be a parent and a child")
         parent, child = parts
@@ -132,7 +132,9 @@ def read_tree(path: Path) -> LabelTree:
             found = f"{child!r} has the parents {parents[child]!r} and {parent!r}"
             raise TrainingDataError(f"{location}: {found}; in a tree it has one")
     if not parents:
-        raise TrainingDataError(f"hierarchy: {path}: is empty; it must hold a parent and a child")
+        raise TrainingDataError(
+            f"similarity_file: {path}: is empty; it must hold a parent and a child"
+        )
     return LabelTree(parents)
 
 
@@ -379,12 +381,12 @@ def function_pairs(rows: Rows, ids: Sequence[str], function: SimilarityFunction)
         values = np.asarray(function(a, b), dtype=np.float64)
         if values.shape != (len(a),):
             found = f"returned shape {list(values.shape)} for {len(a)} pairs"
-            raise TrainingDataError(f"similarity: the function {found}; it must be [{len(a)}]")
+            raise TrainingDataError(f"similarity_function: {found}; it must be [{len(a)}]")
         wrong = np.flatnonzero(~((values >= 0) & (values <= 1)))
         if len(wrong):
             pair = f"{a[wrong[0]]!r:.60} and {b[wrong[0]]!r:.60}"
             found = f"returned {values[wrong[0]]:g} for {pair}"
-            raise TrainingDataError(f"similarity: the function {found}; it must be from 0 to 1")
+            raise TrainingDataError(f"similarity_function: {found}; it must be from 0 to 1")
         return values.astype(np.float32)
 
     return DocumentPairs(rows, similarity)
@@ -422,14 +424,16 @@ def read_pairs(path: Path, ids: Sequence[str]) -> Pairs:
     try:
         with open_bytes(path) as stream:
             for row in read_json_lines(stream, str(path)):
-                location = f"pairs: {path}:{row.line}"
+                location = f"similarity_file: {path}:{row.line}"
                 if row.reason is not None:
                     raise TrainingDataError(f"{location}: {row.reason}")
                 pairs.append(_parse_pair(row.record, positions, location))
     except (OSError, ReadError) as error:
-        raise TrainingDataError(f"pairs: {path}: cannot be read: {error}") from None
+        raise TrainingDataError(f"similarity_file: {path}: cannot be read: {error}") from None
     if not pairs:
-        raise TrainingDataError(f"pairs: {path}: is empty; it must hold at least two pairs")
+        raise TrainingDataError(
+            f"similarity_file: {path}: is empty; it must hold at least two pairs"
+        )
     first, second, similarity = zip(*pairs, strict=True)
     return Pairs(
         np.array(first, dtype=np.int64),

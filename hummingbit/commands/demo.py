@@ -239,8 +239,6 @@ def _print_figures(
             print(f"{title:<24}" + "".join(f"{cell:<14.3f}" for cell in cells).rstrip())
     weight = f"the weight of codes in it is {collection.hybrid_weight:g}"
     print(f"Searches rank by {collection.ranking}; {weight}.")
-    if encoder.class_code is None:
-        return  # The codes were not to tell labels.
     for sentence in classifier_warnings(
         topics[METHODS[HAMMING]].expected, topics["classifier baseline"].expected, encoder
     ):

@@ -442,6 +442,7 @@ def configure_curve(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--supervision",
+        dest="label_fraction",
         nargs="+",
         type=float,
         default=[0.01, 0.03, 0.1, 0.3, 1.0],
@@ -478,7 +479,9 @@ def run_curve(args: argparse.Namespace) -> int:
     stream = sys.stderr if args.json is True else sys.stdout
     metric = parse_metric(args.metric).name
     settings = {name: getattr(args, name) for name in SETTINGS}
-    recipes = [Recipe(label_fraction=share, **settings) for share in sorted(set(args.supervision))]
+    recipes = [
+        Recipe(label_fraction=share, **settings) for share in sorted(set(args.label_fraction))
+    ]
     check_torch(recipes[0])
     if args.plot is not None:
         load_figure()

@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from hummingbit.cli import whole_parser
+from hummingbit.cli import main, whole_parser
 from hummingbit.commands.options import recipe_from
 from hummingbit.encoder.recipes import (
+    DISTILLATION,
     RECIPES,
     BaseRecipe,
     ClassCodeRecipe,
     DistillationRecipe,
+    JudgementRecipe,
     LinearRecipe,
     MetricRecipe,
     Recipe,
     RecipeError,
+    flag_of,
     recorded_settings,
     retraining_settings,
     train_arguments,
@@ -45,7 +48,7 @@ from tests.support.recipes import with_other_settings
     ],
 )
 def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
-    with pytest.raises(RecipeError, match=rf"{setting}( \(--supervision\))? is "):
+    with pytest.raises(RecipeError, match=f"{setting} is "):
         replace(Recipe(), **{setting: value})  # type: ignore[arg-type]
 
 
@@ -108,6 +111,31 @@ def test_every_setting_has_a_flag_of_train(method: str) -> None:
     paths = ["--data", "d", "--out", "e"]
     args = whole_parser().parse_args(["train", method, *paths, *arguments])
     assert recipe_from(args, type(recipe)) == recipe
+
+
+COMMANDS = {
+    **{f"train {method}": kind for method, kind in RECIPES.items() if method != DISTILLATION},
+    "train judged": JudgementRecipe,
+    "distill --teacher t": DistillationRecipe,
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_error_of_training_names_the_option(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = [field for field in fields(COMMANDS[command]) if field.metadata["within"]]
+    assert numbers
+    for field in numbers:
+        arguments = [*command.split(), "--data", "d", "--out", "e", f"{flag_of(field)}=-1000"]
+        assert main(arguments) == 2
+        assert f"hummingbit: {flag_of(field)} is -1000; it must be" in capsys.readouterr().err
+
+
+def test_an_error_about_two_settings_names_both_options(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["train", "ict", "--data", "d", "--out", "e", "--bits=64", "--word-bits=70"]
+    assert main(arguments) == 2
+    assert "--word-bits is 70; it must be below --bits, 64" in capsys.readouterr().err
 
 
 def test_settings_that_earlier_releases_recorded_are_understood() -> None:

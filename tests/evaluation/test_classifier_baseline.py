@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,15 @@ import pytest
 from hummingbit.commands.printed_figures import print_trained
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import ClassCodeRecipe, LinearRecipe
+from hummingbit.encoder.recipes import (
+    BaseRecipe,
+    ClassCodeRecipe,
+    DistillationRecipe,
+    LinearRecipe,
+    MetricRecipe,
+    ModelRecipe,
+    Recipe,
+)
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.baselines import (
     ClassifierReference,
@@ -120,6 +128,26 @@ def test_class_codes_are_advice_for_texts_whose_codes_are_others(tmp_path: Path)
     ):
         (sentence,) = classifier_warnings({"P@100": 0.7}, {"P@100": 0.8}, encoder)
         assert (advice in sentence) is is_advised
+
+
+@pytest.mark.parametrize(
+    ("recipe", "learned"),
+    [
+        (Recipe(method="ict"), False),
+        (Recipe(method="ssb-vae"), True),
+        (LinearRecipe(method="itq"), False),
+        (ModelRecipe(head="reconstruction"), False),
+        (ModelRecipe(head="class-codes"), True),
+        (MetricRecipe(similarity="pairs"), False),
+        (MetricRecipe(similarity="graded"), True),
+        (DistillationRecipe(), False),
+        (DistillationRecipe(label_fraction=0.1), True),
+        (ClassCodeRecipe(), True),
+    ],
+)
+def test_only_codes_that_learned_labels_are_to_tell_them(recipe: BaseRecipe, learned: bool) -> None:
+    encoder = replace(text_encoder(), metadata={"recipe": asdict(recipe)})
+    assert bool(classifier_warnings({"P@100": 0.7}, {"P@100": 0.8}, encoder)) is learned
 
 
 def test_codes_are_not_behind_by_less_than_is_shown() -> None:

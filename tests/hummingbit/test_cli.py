@@ -167,7 +167,7 @@ def test_word_vectors_before_a_method_that_has_none_are_refused(
 ) -> None:
     files = ["--data", "absent.jsonl", "--out", tmp_path / "e"]
     assert hummingbit("train", "--word-vectors", "absent.txt", method, *files) == 2
-    assert f"word_vectors: {method} does not use them" in capsys.readouterr().err
+    assert f"--word-vectors: {method} does not use them" in capsys.readouterr().err
 
 
 def test_codes_are_trained_by_similarity(
@@ -182,7 +182,7 @@ def test_codes_are_trained_by_similarity(
     assert load_encoder(tmp_path / "e").metadata["method"] == "metric"
     (tmp_path / "tree").write_text("food sea\nsea food\n")
     assert hummingbit(*train, *files, "--overwrite") == 2
-    assert "hummingbit: hierarchy: sea → food → sea is a cycle" in capsys.readouterr().err
+    assert "hummingbit: --similarity-file: sea → food → sea is a cycle" in capsys.readouterr().err
 
 
 def test_an_evaluation_passes_or_fails_its_gate(
@@ -286,7 +286,7 @@ def test_a_bad_line_can_be_skipped(plain: Path, capsys: pytest.CaptureFixture[st
         (["train", "ssb-vae", "--data", "-", "--out", "e", "--bits", "12"], "--bits is 12"),
         (
             ["train", "ssb-vae", "--data", "-", "--out", "e", "--supervision", "2"],
-            "label_fraction (--supervision) is 2",
+            "--supervision is 2",
         ),
     ],
 )

@@ -158,7 +158,7 @@ def test_what_cannot_be_learned_from_is_named(tmp_path: Path) -> None:
         reconstruction=blocks,
     )
     start = written(chosen, tmp_path / "chosen", vectors)
-    with pytest.raises(TrainingDataError, match="start: is an encoder with the head reconstruct"):
+    with pytest.raises(TrainingDataError, match="encoder: has the head reconstruct"):
         train_judged(start, documents, queries, qrels, **arguments)
     with pytest.raises(RecipeError, match="held_out is 1"):
         JudgementRecipe(held_out=1.0)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from hummingbit.encoder.recipes import Recipe
 from hummingbit.training.batches import SparseBatch
 from hummingbit.training.layers import SparseLinear
 from hummingbit.training.loop import Checkpoint, CheckpointError, DivergedError, Schedule, fit
@@ -128,11 +129,12 @@ def test_a_checkpoint_from_before_a_setting_is_of_a_run_that_does_as_it_did(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "run.checkpoint"
-    before = json.dumps({"recipe": {"epochs": 3}, "data": "d"})
-    Checkpoint(path, before).save(Regression(), [], [{"loss": 1.0}])
-    for pace, fits in (("slow", True), ("fast", False)):
-        now = json.dumps({"recipe": {"epochs": 3, "pace": pace}, "data": "d"})
-        checkpoint = Checkpoint(path, now, {"pace": "slow"})
+    before = json.dumps({"recipe": {"epochs": 3, "likeness": "predicted"}, "data": "d"})
+    Checkpoint(path, before, Recipe).save(Regression(), [], [{"loss": 1.0}])
+    for analyzer, fits in (("words", True), ("visible", False)):
+        settings = {"epochs": 3, "pair_similarity": "self-supervised", "analyzer": analyzer}
+        now = json.dumps({"recipe": settings, "data": "d"})
+        checkpoint = Checkpoint(path, now, Recipe)
         if fits:
             assert checkpoint.restore(Regression(), []) == [{"loss": 1.0}]
         else:
@@ -162,11 +164,12 @@ def test_a_state_that_does_not_fit_on_the_disk_is_an_error_of_the_system(tmp_pat
 
 def test_a_checkpoint_of_other_settings_says_which(tmp_path: Path) -> None:
     path = tmp_path / "run.checkpoint"
-    before = json.dumps({"recipe": {"dropout": 0.2, "epochs": 3}})
-    Checkpoint(path, before).save(Regression(), [], [{"loss": 1.0}])
-    now = json.dumps({"recipe": {"word_dropout": 0.5, "epochs": 3, "pace": "fast"}})
-    checkpoint = Checkpoint(path, now, {"pace": "slow"}, {"dropout": "word_dropout"})
+    before = json.dumps({"recipe": {"supervision": 0.2, "epochs": 3, "pairs": "a"}})
+    Checkpoint(path, before, Recipe).save(Regression(), [], [{"loss": 1.0}])
+    settings = {"label_fraction": 0.5, "epochs": 3, "terms": "frequent", "pairs": "b"}
+    checkpoint = Checkpoint(path, json.dumps({"recipe": settings}), Recipe)
     with pytest.raises(CheckpointError) as raised:
         checkpoint.restore(Regression(), [])
-    settings = "word_dropout 0.2 instead of 0.5, pace slow instead of fast"
-    assert str(raised.value).endswith(f"delete it to start again, or resume it with {settings}")
+    options = "--supervision=0.2 instead of 0.5, --terms=telling instead of frequent"
+    remedy = f"or resume it with {options}, pairs a instead of b"
+    assert str(raised.value).endswith(f"delete it to start again, {remedy}")

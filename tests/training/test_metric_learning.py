@@ -321,7 +321,7 @@ def test_degrees_that_the_bins_do_not_tell_apart_are_explained(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("similarity", "file", "message"),
     [
-        ("pairs", None, "pairs: similarity by pairs needs a file of pairs"),
+        ("pairs", None, "similarity_file: similarity by pairs needs a file of pairs"),
         ("labels", "tree", "similarity by labels takes no file; leave out .*tree"),
         ("graded", None, "label: 'algebra' is not a number"),
         ("hierarchy", "tree", "the label 'algebra' is not in the tree"),
@@ -493,7 +493,11 @@ def test_a_function_gives_similarities_by_id(tmp_path: Path) -> None:
     ("similarity", "options", "message"),
     [
         ("beta-bernoulli", {}, "similarity: a feature is .*; those of beta-bernoulli must be 0 or"),
-        ("function", {}, "similarity is 'function'; 'function' and a function go together"),
+        (
+            "function",
+            {},
+            "similarity is 'function'; 'function' and similarity_function go together",
+        ),
         ("labels", {"similarity_function": lambda a, _: a}, "similarity is 'labels'; 'function'"),
         ("function", {"similarity_function": lambda a, _: [2.0] * len(a)}, "returned 2 for 'd"),
         ("function", {"similarity_function": lambda *_: 0.5}, r"returned shape \[\] for"),
@@ -515,7 +519,7 @@ def test_sources_that_do_not_fit_are_refused(
 def test_texts_need_a_file_of_features(tmp_path: Path) -> None:
     recipe = replace(RECIPE, similarity="gaussian-mixture", components=2)
     with pytest.raises(
-        TrainingDataError, match=r"^similarity: the documents are texts; name a file"
+        TrainingDataError, match=r"^similarity_file: the documents are texts; name a file"
     ):
         train_metric(gather(topic_documents(60)), recipe, tmp_path / "e", progress=False)
 

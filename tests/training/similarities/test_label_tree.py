@@ -88,8 +88,8 @@ def test_labels_with_spaces_are_separated_by_tabs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a b\nb c\nc a\n", "hierarchy: .* → .* → .* → .* is a cycle; every label must lead"),
-        ("a a\n", "hierarchy: a → a is a cycle"),
+        ("a b\nb c\nc a\n", "similarity_file: .* → .* → .* → .* is a cycle; every label must lead"),
+        ("a a\n", "similarity_file: a → a is a cycle"),
         ("a b\nc b\n", "tree:2: 'b' has the parents 'a' and 'c'; in a tree it has one"),
         ("a b c\n", "tree:1: is 'a b c'; it must be a parent and a child"),
         ("a\n", "it must be a parent and a child"),

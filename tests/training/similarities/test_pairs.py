@@ -115,7 +115,7 @@ def test_a_bad_pair_is_named_with_its_line(record: object, message: str, tmp_pat
 
 
 def test_a_bad_file_of_pairs_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(TrainingDataError, match=r"pairs: .*cannot be read"):
+    with pytest.raises(TrainingDataError, match=r"similarity_file: .*cannot be read"):
         read_pairs(tmp_path / "none", IDS)
     with pytest.raises(TrainingDataError, match="is empty"):
         read_pairs(write_pairs(tmp_path / "empty.jsonl"), IDS)
