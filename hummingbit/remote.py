@@ -822,27 +822,25 @@ class RemoteEncoders:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-
-    @cached_property
-    def _listed(self) -> responses.Encoders:
-        return self._client.encoders()
+        self._summaries: dict[str, responses.EncoderSummary] = {}
+        self._reasons: dict[str, str] = {}
 
     def names(self) -> list[str]:
         """Return the names of the encoders, sorted."""
-        listed = [*self._listed["encoders"], *self._listed["unavailable"]]
-        return sorted(encoder["name"] for encoder in listed)
+        listed = self._client.encoders()
+        self._summaries = {encoder["name"]: encoder for encoder in listed["encoders"]}
+        self._reasons = {encoder["name"]: encoder["reason"] for encoder in listed["unavailable"]}
+        return sorted([*self._summaries, *self._reasons])
 
     def load(self, name: str) -> RemoteEncoder:
-        """Return an encoder.
+        """Return an encoder; what the service says of it is asked when it is first needed.
 
         Raises:
-            ArtifactError: if it cannot be loaded at the service.
+            ArtifactError: if :meth:`names` found that the service cannot load it.
         """
-        reasons = {encoder["name"]: encoder["reason"] for encoder in self._listed["unavailable"]}
-        if name in reasons:
-            raise ArtifactError(reasons[name])
-        summaries = {encoder["name"]: encoder for encoder in self._listed["encoders"]}
-        return RemoteEncoder(self._client, name, summaries.get(name))
+        if name in self._reasons:
+            raise ArtifactError(self._reasons[name])
+        return RemoteEncoder(self._client, name, self._summaries.get(name))
 
     def figures(self, name: str) -> dict[str, Any]:
         """Return the figures of an encoder that training recorded; empty if there are none."""
