@@ -33,18 +33,26 @@ MILVUS_OPEN = pytest.StashKey[ExitStack]()
 """What is open for these tests: the server, and a data folder with collections on it."""
 
 # How long an example takes says more about the machine than about the code. The examples are the
-# same in every run, so that a change alone can break the suite; the other profile draws others.
+# same in every run, so that a change alone can break the suite; the other profile draws others,
+# and twice as many.
 settings.register_profile(
     "same-examples",
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
 )
 settings.register_profile(
-    "other-examples", settings.get_profile("same-examples"), derandomize=False
+    "other-examples",
+    settings.get_profile("same-examples"),
+    max_examples=100,
+    derandomize=False,
 )
 settings.load_profile("same-examples")
 
+
+# Garbage collections during the imports of all tests would go through more and more that stays.
+gc.disable()
 
 # A language model that a developer has installed changes what commands do; processes inherit this.
 os.environ["HUMMINGBIT_MODEL"] = "none"
@@ -84,6 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Exempt the tests and all that they import, a million objects, from garbage collection."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

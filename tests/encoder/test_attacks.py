@@ -24,7 +24,7 @@ from tests.support.encoders import random_texts, text_encoder
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = "weights.safetensors"
-LARGE = 48 << 20
+LARGE = 16 << 20
 # What Python and the allocator take besides, whatever the size of the file.
 SLACK = 8 << 20
 

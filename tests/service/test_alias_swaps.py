@@ -145,7 +145,7 @@ def test_nothing_but_200_while_an_alias_moves_and_its_collection_is_dropped(
     tmp_path: Path, kind: str
 ) -> None:
     with serving(kind, tmp_path) as (writer, readers):
-        check_swaps(writer, readers, seconds=1)
+        check_swaps(writer, readers, seconds=0.2)
 
 
 @pytest.mark.soak

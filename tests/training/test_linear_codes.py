@@ -13,6 +13,7 @@ from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.recipes import LinearRecipe
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.training import networks
 from hummingbit.training.data import TrainingDataError, gather
 from hummingbit.training.linear_codes import (
     LINEAR_METHODS,
@@ -23,6 +24,12 @@ from hummingbit.training.linear_codes import (
     train_linear,
 )
 from tests.support.corpora import topic_documents, topic_vectors
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learn neighbours with as many steps as vectors: what is tested here shows after a few."""
+    monkeypatch.setattr(networks, "LEAST_STEPS", 20)
 
 
 def random_rows(seed: int = 0) -> np.ndarray:
@@ -101,7 +108,7 @@ def test_random_hyperplanes_split_as_angles_do() -> None:
 def test_an_encoder_finds_documents_of_the_same_topic(
     method: str, documents: object, tmp_path: Path
 ) -> None:
-    data, queries = gather(documents(300)), gather(documents(80, seed=1))  # type: ignore[operator]
+    data, queries = gather(documents(150)), gather(documents(40, seed=1))  # type: ignore[operator]
     trained = train_linear(data, LinearRecipe(method, n_bits=8), tmp_path / "e")
     encoder = load_encoder(tmp_path / "e")
     assert encoder.fingerprint == trained.encoder.fingerprint

@@ -40,7 +40,7 @@ from hummingbit.training.similarities import Pairs
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.matrices import matrix_documents
 
-RECIPE = MetricRecipe(n_bits=16, epochs=15, batch_size=32, hidden=24, max_terms=100)
+RECIPE = MetricRecipe(n_bits=16, epochs=8, batch_size=32, hidden=24, max_terms=100)
 # Food is near the sea and far from algebra, as far as labels say.
 PLACES = {"food": "world.food", "sea": "world.sea", "algebra": "mind.algebra"}
 
@@ -62,7 +62,7 @@ def test_codes_rank_by_the_levels_of_the_hierarchy(
     objective: str, documents: object, tmp_path: Path
 ) -> None:
     data, queries = dotted(documents(400)), dotted(documents(80, seed=1))  # type: ignore[operator]
-    recipe = replace(RECIPE, objective=objective)
+    recipe = replace(RECIPE, objective=objective, epochs=15)
     encoder = train_metric(data, recipe, tmp_path / "e", progress=False).encoder
     database, asked = data.labelled(), queries.labelled()
     found = evaluate_encoder(encoder, database, asked, ["nDCG@400", "P@10"], hierarchy=True)

@@ -12,12 +12,19 @@ from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import ModelRecipe, RecipeError
 from hummingbit.encoder.text_model import ModelError, TextModel
 from hummingbit.evaluation.fusion import OF_RECONSTRUCTIONS
+from hummingbit.training import networks
 from hummingbit.training.data import TrainingData, TrainingDataError, tags_of
 from hummingbit.training.linear_codes import MadeQueries
 from hummingbit.training.model_codes import MOST_LOST, WIDTHS, fit_head, train_model
 from hummingbit.training.model_folders import read_model
 from tests.support.encoders import WORDS
 from tests.support.models import SIZE, tiny_model, write_model
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learn neighbours with as many steps as vectors: what is tested here shows after a few."""
+    monkeypatch.setattr(networks, "LEAST_STEPS", 20)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +65,7 @@ def test_the_first_bits_of_a_long_code_are_the_short_code() -> None:
 def test_so_are_those_that_keep_the_nearest_neighbours() -> None:
     rng = np.random.default_rng(0)
     topics = rng.normal(size=(20, 80)) * 2
-    vectors = (topics[rng.integers(20, size=100)] + rng.normal(size=(100, 80))).astype(np.float32)
+    vectors = (topics[rng.integers(20, size=80)] + rng.normal(size=(80, 80))).astype(np.float32)
     (short, short_thresholds), (long, thresholds) = (fit_head(vectors, n, 0) for n in (64, 72))
     np.testing.assert_array_equal(short.weight, long.weight[:, :64])
     np.testing.assert_array_equal(short_thresholds, thresholds[:64])
@@ -150,10 +157,10 @@ def test_bits_are_chosen_for_each_text_alone(folder: Path, tmp_path: Path) -> No
 
 
 def test_a_head_of_class_codes_learns_from_labels(folder: Path, tmp_path: Path) -> None:
-    data = corpus(200, labelled=True)
+    data = corpus(120, labelled=True)
     recipe = ModelRecipe(model=str(folder), n_bits=16, head="class-codes", label_fraction=0.2)
     trained = train_model(data, recipe, tmp_path / "out")
-    assert len(trained.labelled_ids) < 50
+    assert len(trained.labelled_ids) < 30
     assert trained.validation["expected"]["mAP@100"] > 0.6
     encoder = load_encoder(tmp_path / "out")
     assert encoder.class_code is not None
@@ -170,7 +177,7 @@ def test_a_head_of_class_codes_learns_from_labels(folder: Path, tmp_path: Path) 
     assert again.encoder.fingerprint == encoder.fingerprint
 
 
-def told_by_their_ends(count: int = 240) -> TrainingData:
+def told_by_their_ends(count: int = 160) -> TrainingData:
     """Texts whose class only words say that the model does not read: it reads 24 tokens."""
     rng = np.random.default_rng(1)
     texts, labels = [], []

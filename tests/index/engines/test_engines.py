@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import NamedTuple
 
 import faiss
 import numpy as np
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import distinct, pruned
 from hummingbit.index.engines.choice import MAKERS, AnyIndex, build
-from hummingbit.index.engines.protocol import After, Rows
+from hummingbit.index.engines.protocol import After, Neighbours, Rows
 from tests.index.engines.conftest import WITHOUT
 from tests.support.codes import assert_same, clustered_codes, random_codes, random_rows
 from tests.support.oracles.brute_force import BruteForceIndex
@@ -102,25 +104,44 @@ def test_it_finds_what_the_oracle_finds(
         assert_same(index.search(queries, k, radius, allowed_rows, after), expected)
 
 
-def agree(name: str, codes: Codes, queries: Codes, k: int, rng: np.random.Generator) -> None:
-    """Fail unless an engine finds what the oracle finds, before and after rows are removed."""
+class Removal(NamedTuple):
+    """Queries, of which half are asked before rows are removed, and what the oracle finds."""
+
+    codes: Codes
+    rows: Rows
+    gone: Rows
+    queries: tuple[Codes, Codes]
+    expected: tuple[list[Neighbours], list[Neighbours]]
+
+
+def removal(codes: Codes, queries: Codes, k: int, rng: np.random.Generator) -> Removal:
     rows = random_rows(rng, len(codes))
-    index, oracle = make(name, codes, rows), BruteForceIndex(codes, rows)
     half = len(queries) // 2
-    assert_same(index.search(queries[:half], k), oracle.search(queries[:half], k))
     gone = rng.random(len(codes)) < 0.3
-    oracle = BruteForceIndex(codes[~gone], rows[~gone])
-    found = index.without(rows[gone]).search(queries[half:], k)
-    assert_same(found, oracle.search(queries[half:], k))
+    before, after = BruteForceIndex(codes, rows), BruteForceIndex(codes[~gone], rows[~gone])
+    expected = before.search(queries[:half], k), after.search(queries[half:], k)
+    return Removal(codes, rows, rows[gone], (queries[:half], queries[half:]), expected)
+
+
+def agree(name: str, case: Removal, k: int) -> None:
+    """Fail unless an engine finds what the oracle finds, before and after rows are removed."""
+    index = make(name, case.codes, case.rows)
+    assert_same(index.search(case.queries[0], k), case.expected[0])
+    assert_same(index.without(case.gone).search(case.queries[1], k), case.expected[1])
+
+
+@cache
+def a_thousand_queries(n_bits: int, kind: str) -> Removal:
+    rng = np.random.default_rng(n_bits)
+    codes = {"random": random_codes, "clustered": clustered_codes}[kind](rng, 3000, n_bits)
+    return removal(codes[:2000], codes[2000:], 10, rng)
 
 
 @each_engine
 @pytest.mark.parametrize("n_bits", [16, 32, 64, 128])
 @pytest.mark.parametrize("kind", ["random", "clustered"])
 def test_a_thousand_queries_equal_the_oracle(name: str, n_bits: int, kind: str) -> None:
-    rng = np.random.default_rng(n_bits)
-    codes = {"random": random_codes, "clustered": clustered_codes}[kind](rng, 3000, n_bits)
-    agree(name, codes[:2000], codes[2000:], 10, rng)
+    agree(name, a_thousand_queries(n_bits, kind), 10)
 
 
 @pytest.mark.fuzz
@@ -135,21 +156,32 @@ def test_a_hundred_thousand_queries_equal_the_oracle(name: str) -> None:
                 n = int(rng.choice([0, 1, k - 1, k, k + 1, 300, 2000]))
                 flips = float(rng.choice([0.0, 0.01, 0.04, 0.5]))
                 codes = clustered_codes(rng, n + 500, n_bits, centres=8, flips=flips)
-                agree(name, codes[:n], codes[n:], k, rng)
+                agree(name, removal(codes[:n], codes[n:], k, rng), k)
                 asked += 500
+
+
+LIMITS = [(1, None), (100, None), (5000, None), (10**9, 6), (100, 2)]
+
+
+@cache
+def many_codes(n_bits: int) -> tuple[Codes, Rows, Codes, list[list[Neighbours]]]:
+    """Codes, their rows, queries, and what the oracle finds within each of the limits."""
+    rng = np.random.default_rng(n_bits)
+    codes = np.concatenate([random_codes(rng, 5000, n_bits), clustered_codes(rng, 5000, n_bits)])
+    rng.shuffle(codes)
+    rows = random_rows(rng, len(codes))
+    oracle = BruteForceIndex(codes, rows)
+    queries = np.concatenate([codes[:30], random_codes(rng, 20, n_bits)])
+    return codes, rows, queries, [oracle.search(queries, k, radius) for k, radius in LIMITS]
 
 
 @each_engine
 @pytest.mark.parametrize("n_bits", [16, 32, 64])
 def test_many_codes_and_large_k_equal_the_oracle(name: str, n_bits: int) -> None:
-    rng = np.random.default_rng(n_bits)
-    codes = np.concatenate([random_codes(rng, 5000, n_bits), clustered_codes(rng, 5000, n_bits)])
-    rng.shuffle(codes)
-    rows = random_rows(rng, len(codes))
-    index, oracle = make(name, codes, rows), BruteForceIndex(codes, rows)
-    queries = np.concatenate([codes[:30], random_codes(rng, 20, n_bits)])
-    for k, radius in [(1, None), (100, None), (5000, None), (10**9, 6), (100, 2)]:
-        assert_same(index.search(queries, k, radius), oracle.search(queries, k, radius))
+    codes, rows, queries, expected = many_codes(n_bits)
+    index = make(name, codes, rows)
+    for (k, radius), wanted in zip(LIMITS, expected, strict=True):
+        assert_same(index.search(queries, k, radius), wanted)
 
 
 def test_faiss_keeps_equal_distances_in_the_order_of_codes() -> None:

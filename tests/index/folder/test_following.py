@@ -201,14 +201,13 @@ def test_answers_of_a_reader_are_those_of_their_generation(
     done = threading.Event()
 
     def search(reader: DataFolder, seed: int) -> int:
-        chance, generations = np.random.default_rng(seed), set[int]()
-        answers = []
+        chance, answers = np.random.default_rng(seed), []
         while not done.is_set():
             code, filter_ = random_hex(chance, 1, 16)[0], LOW if chance.random() < 0.5 else None
             result = reader.collection("c").search([Query(code=code)], 30, filter=filter_)
             answers.append((code, filter_, result))
-        for code, filter_, result in answers:
-            generations.add(result.generation)
+        generations = {result.generation for *_, result in answers}
+        for code, filter_, result in answers[:: max(1, len(answers) // 500)]:
             found = [(hit.id, hit.distance) for hit in result.hits[0]]
             ranked = history[result.generation].ranked(code, None, filter_)[:30]
             assert found == [(hit.id, hit.distance) for hit in ranked]

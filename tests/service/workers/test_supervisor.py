@@ -116,8 +116,8 @@ def run(data_dir: Path, clients: int, seconds: float) -> dict[str, int]:
 
 
 def test_every_answer_is_exact_while_others_write(tmp_path: Path) -> None:
-    # A busy machine may answer no search in a second.
-    assert any(run(tmp_path / str(n), clients=8, seconds=n)["searches"] for n in (1, 5, 25))
+    # A busy machine may answer no search in so short a time.
+    assert any(run(tmp_path / str(n), clients=8, seconds=n)["searches"] for n in (0.3, 3, 25))
 
 
 @pytest.mark.soak

@@ -21,7 +21,7 @@ from hummingbit.training.pipeline import choose_features, split
 from hummingbit.training.teachers import Teacher, TeacherError
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
 
-RECIPE = DistillationRecipe(n_bits=16, epochs=30, batch_size=32, hidden=24, max_terms=100)
+RECIPE = DistillationRecipe(n_bits=16, epochs=12, batch_size=32, hidden=24, max_terms=100)
 
 
 def unlabelled(data: TrainingData) -> TrainingData:
@@ -72,7 +72,7 @@ def test_a_student_that_never_saw_a_label_finds_documents_of_the_same_topic(
 def test_every_objective_and_relaxation_learns(
     corpus: TrainingData, tmp_path: Path, objective: str, relaxation: str
 ) -> None:
-    recipe = replace(RECIPE, objective=objective, relaxation=relaxation, epochs=12)
+    recipe = replace(RECIPE, objective=objective, relaxation=relaxation, epochs=8)
     out = tmp_path / "student"
     trained = distill(corpus, topic_teacher(corpus), recipe, out, progress=False)
     epochs = json.loads((out / "metrics.json").read_text())["epochs"]
@@ -113,18 +113,11 @@ def test_labels_that_were_not_shown_judge_the_student(
         np.testing.assert_array_equal(mine.weight, other.weight)
 
 
-def test_a_run_repeats_bit_for_bit(corpus: TrainingData, student: Path, tmp_path: Path) -> None:
-    again = distill(
-        unlabelled(corpus), topic_teacher(corpus), RECIPE, tmp_path / "again", progress=False
-    )
-    assert again.encoder.fingerprint == load_encoder(student).fingerprint
-
-
 class BrokenOffError(Exception):
     """Stands for whatever ends a process."""
 
 
-def test_an_interrupted_run_goes_on_to_the_same_student(
+def test_an_interrupted_run_ends_bit_for_bit_in_the_student_of_another_run(
     corpus: TrainingData, student: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, teacher = unlabelled(corpus), topic_teacher(corpus)
@@ -151,7 +144,7 @@ def test_an_interrupted_run_goes_on_to_the_same_student(
 def test_a_hint_pulls_the_codes_to_the_teacher_s_vectors(
     corpus: TrainingData, tmp_path: Path
 ) -> None:
-    recipe = replace(RECIPE, hint_weight=0.1, epochs=12)
+    recipe = replace(RECIPE, hint_weight=0.1, epochs=4)
     distill(corpus, topic_teacher(corpus), recipe, tmp_path / "s", progress=False)
     epochs = json.loads((tmp_path / "s" / "metrics.json").read_text())["epochs"]
     assert epochs[-1]["hint_loss"] < epochs[0]["hint_loss"]

@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 
 from hummingbit.encoder.text_features import Floats
+from hummingbit.training import networks
 from hummingbit.training.linear_codes import fit_itq
 from hummingbit.training.networks import fit_neighbour_map
 
 BITS = 16
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learn neighbours with as many steps as vectors: what is tested here shows after a few."""
+    monkeypatch.setattr(networks, "LEAST_STEPS", 20)
 
 
 @pytest.fixture(scope="module")

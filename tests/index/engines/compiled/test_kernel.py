@@ -10,7 +10,9 @@ import sysconfig
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -125,8 +127,18 @@ def test_every_path_finds_what_the_oracle_finds_for_long(path: str) -> None:
         check(rng, n=int(rng.integers(0, 3000)), n_bits=n_bits, k=k, flips=flips)
 
 
-@pytest.mark.parametrize("n_bits", [64, 136, 384])
-def test_bounds_of_weighted_distances_exclude_no_result(path: str, n_bits: int) -> None:
+class Weighted(NamedTuple):
+    """Searches by weights, and for each `k` what the oracle finds, and then after the last hit."""
+
+    codes: Codes
+    gone: Rows
+    weights: np.ndarray
+    allowed_rows: Rows
+    expected: dict[int, tuple[list[Neighbours], After, list[Neighbours]]]
+
+
+@cache
+def weighted_searches(n_bits: int) -> Weighted:
     rng = np.random.default_rng(0)
     n = 20_000
     codes, rows, most = random_codes(rng, n, n_bits), np.arange(n), max_bit_weight(n_bits)
@@ -136,17 +148,22 @@ def test_bounds_of_weighted_distances_exclude_no_result(path: str, n_bits: int) 
     weights = np.concatenate([normal, few_large, small, np.zeros((1, n_bits), dtype=np.int64)])
     gone = rng.random(n) < 0.2
     allowed_rows = np.flatnonzero(rng.random(n) < 0.3)
-    oracle = BruteForceIndex(codes[~gone], rows[~gone])
+    oracle, expected = BruteForceIndex(codes[~gone], rows[~gone]), {}
+    for k in (1, 10, 600):
+        found = oracle.search_weighted(weights, k)
+        after = After(int(found[0].distances[-1]), int(found[0].rows[-1]))
+        expected[k] = found, after, oracle.search_weighted(weights, k, allowed_rows, after)
+    return Weighted(codes, rows[gone], weights, allowed_rows, expected)
+
+
+@pytest.mark.parametrize("n_bits", [64, 136, 384])
+def test_bounds_of_weighted_distances_exclude_no_result(path: str, n_bits: int) -> None:
+    case = weighted_searches(n_bits)
     for engine in engines(n_bits):
-        index = engine(codes, rows).without(rows[gone])
-        for k in (1, 10, 600):
-            found = index.search_weighted(weights, k)
-            assert_same(found, oracle.search_weighted(weights, k))
-            after = After(int(found[0].distances[-1]), int(found[0].rows[-1]))
-            assert_same(
-                index.search_weighted(weights, k, allowed_rows, after),
-                oracle.search_weighted(weights, k, allowed_rows, after),
-            )
+        index = engine(case.codes, np.arange(len(case.codes))).without(case.gone)
+        for k, (found, after, later) in case.expected.items():
+            assert_same(index.search_weighted(case.weights, k), found)
+            assert_same(index.search_weighted(case.weights, k, case.allowed_rows, after), later)
 
 
 def test_codes_that_share_a_cell_of_the_directory_are_found() -> None:
