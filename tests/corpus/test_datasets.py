@@ -329,11 +329,19 @@ def test_questions_about_docstrings_are_split_in_halves_and_have_answers() -> No
     assert all(set(answers.values()) == {1} for answers in qrels.values())
 
 
-def test_every_question_has_an_answer_where_all_four_packages_are_installed() -> None:
+@pytest.fixture(scope="module")
+def docstrings() -> dict[str, str]:
+    """The text of every documented name of all four packages."""
     for package in ("numpy", "scipy", "sklearn", "torch"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
-    names = {document.id for document in load_dataset("docstrings", "documents")}
+    documents = load_dataset("docstrings", "documents")
+    return {document.id: document.text or "" for document in documents}
+
+
+def test_every_question_has_an_answer_where_all_four_packages_are_installed(
+    docstrings: dict[str, str],
+) -> None:
     splits = ("queries", "queries-simple", "queries-reworded")
     qrels = {
         query: answers
@@ -341,21 +349,19 @@ def test_every_question_has_an_answer_where_all_four_packages_are_installed() ->
         for query, answers in (load_qrels("docstrings", split) or {}).items()
     }
     assert len(qrels) == 190
-    assert not [query for query, answers in qrels.items() if not names & set(answers)]
+    assert not [query for query, answers in qrels.items() if not docstrings.keys() & set(answers)]
 
 
-def test_reworded_questions_share_only_function_words_with_their_answers() -> None:
-    for package in ("numpy", "scipy", "sklearn", "torch"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
+def test_reworded_questions_share_only_function_words_with_their_answers(
+    docstrings: dict[str, str],
+) -> None:
     terms = ANALYZERS[DEFAULT_ANALYZER].terms
-    texts = {
-        document.id: document.text or "" for document in load_dataset("docstrings", "documents")
-    }
     qrels = load_qrels("docstrings", "queries-reworded") or {}
     queries = list(load_dataset("docstrings", "queries-reworded"))
-    frequencies = Counter(term for text in texts.values() for term in set(terms(text)))
+    frequencies = Counter(term for text in docstrings.values() for term in set(terms(text)))
     for query in queries:
-        rare = {term for term in terms(query.text or "") if frequencies[term] < len(texts) / 100}
-        answers = [set(terms(texts[name])) for name in qrels[query.id] if name in texts]
+        rare = {
+            term for term in terms(query.text or "") if frequencies[term] < len(docstrings) / 100
+        }
+        answers = [set(terms(docstrings[name])) for name in qrels[query.id] if name in docstrings]
         assert not rare & set().union(*answers)

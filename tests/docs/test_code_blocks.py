@@ -8,6 +8,7 @@ are run one after the other. The commands with curl of docs/service.md are run b
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib
 import importlib.util
@@ -15,11 +16,12 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from hummingbit.cli import _parse
+from hummingbit import cli
 from tests.support.docs.doc_blocks import PAGES, ROOT, Block, blocks_of, commands_of
 
 NOT_RUN = {
@@ -73,6 +75,20 @@ def test_every_block_is_of_a_kind_that_is_held_or_has_a_reason() -> None:
     assert sum(kind_of(block) == "command" for block in BLOCKS) > 80
 
 
+make_parser = cli._parser
+
+
+@cache
+def parser_of(*commands: str) -> argparse.ArgumentParser:
+    return make_parser(cli.COMMANDS, commands)
+
+
+@pytest.fixture
+def _parsers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_parser", lambda _, commands: parser_of(*commands))
+
+
+@pytest.mark.usefixtures("_parsers_are_kept")
 @pytest.mark.parametrize("block", of_kind("command"))
 def test_commands_are_there(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
     for words in commands_of(block):
@@ -92,7 +108,7 @@ def _check_parsed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Fail unless the parser takes the words, or prints a help or a version that they ask for."""
     status: object = 0
     try:
-        _parse(words)
+        cli._parse(words)
     except SystemExit as end:
         status = end.code
     assert status == 0, capsys.readouterr().err

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from dataclasses import asdict, fields, replace
+from functools import cache
 from typing import Any
 
 import pytest
 
-from hummingbit.cli import main, whole_parser
+from hummingbit import cli
+from hummingbit.cli import main
 from hummingbit.commands.options import recipe_from
 from hummingbit.encoder.recipes import (
     DISTILLATION,
@@ -28,10 +29,7 @@ from hummingbit.encoder.recipes import (
 )
 from tests.support.recipes import with_other_settings
 
-
-@pytest.fixture(scope="module")
-def parser() -> argparse.ArgumentParser:
-    return whole_parser()
+whole_parser = cache(cli.whole_parser)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +109,11 @@ def test_every_setting_is_explained() -> None:
 
 
 @pytest.mark.parametrize("method", [name for name in RECIPES if name != "distillation"])
-def test_every_setting_has_a_flag_of_train(parser: argparse.ArgumentParser, method: str) -> None:
+def test_every_setting_has_a_flag_of_train(method: str) -> None:
     recipe = with_other_settings(RECIPES[method](method=method))
     arguments = train_arguments(type(recipe), asdict(recipe))
     paths = ["--data", "d", "--out", "e"]
-    args = parser.parse_args(["train", method, *paths, *arguments])
+    args = whole_parser().parse_args(["train", method, *paths, *arguments])
     assert recipe_from(args, type(recipe)) == recipe
 
 
@@ -163,11 +161,11 @@ def test_settings_that_earlier_releases_recorded_are_understood() -> None:
 
 
 def test_flags_of_earlier_releases_set_the_settings_of_this_one(
-    parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     former = ["--supervision", "0.5", "--least-batches", "7", "--likeness", "predicted"]
     command = ["train", "ssb-vae", "--data", "d", "--out", "e", *former]
-    recipe = recipe_from(parser.parse_args(command), Recipe)
+    recipe = recipe_from(whole_parser().parse_args(command), Recipe)
     assert (recipe.label_fraction, recipe.min_steps) == (0.5, 7)
     assert recipe.pair_similarity == "self-supervised"
     assert "--least-batches is now --min-steps" in capsys.readouterr().err

@@ -16,9 +16,16 @@ from hummingbit.encoder.recipes import DEFAULT_BITS, MODEL_BITS
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import Query
 from hummingbit.index.search import Hybrid
+from hummingbit.training import networks
 from tests.support.encoders import WORDS
 from tests.support.models import public_model, write_model
 from tests.support.service import running_service
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learn neighbours with as many steps as vectors: what is tested here shows after a few."""
+    monkeypatch.setattr(networks, "LEAST_STEPS", 20)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ def test_each_change_is_judged_beside_the_default(
 ) -> None:
     # Queries that no judgement may look at.
     write_snippets(
-        tmp_path / "data", topic_documents(200), [Document("q", text="xyz", labels=("food",))]
+        tmp_path / "data", topic_documents(120), [Document("q", text="xyz", labels=("food",))]
     )
     places = ["--data-root", str(tmp_path / "data"), "--work-dir", str(tmp_path / "work")]
     chosen = ["--supervision", "0.2", "1.0", "--bits", "16", "--seeds", "2"]

@@ -123,14 +123,16 @@ def test_the_table_and_the_records_hold_every_method_and_seed(
 
 
 def test_methods_side_by_side_in_several_processes(
-    data_root: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    data_root = tmp_path
+    write_snippets(data_root, topic_documents(120), topic_documents(30, seed=1, prefix="test"))
     command = ["reproduce", "ssb-vae", "--supervision", "0.5", "1.0", "--seeds", "1", "--jobs", "2"]
-    methods = ["--methods", "ssb-vae", "itq", "--data-root", data_root]
+    methods = ["--methods", "class-codes", "itq", "--data-root", data_root]
     places = ["--work-dir", data_root / "w", "--plot", data_root / "curve.svg"]
     assert main([*command, *map(str, methods), *map(str, places)]) == 0
     printed = capsys.readouterr().out
-    for method in ("ssb-vae", "classifier baseline", "itq", "tf-idf cosine"):
+    for method in ("class-codes", "class code alone", "itq", "tf-idf cosine"):
         assert f"| {method}" in printed
     assert printed.count("Friedman p = ") == 2
     picture = (data_root / "curve.svg").read_text()

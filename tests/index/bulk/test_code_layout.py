@@ -48,7 +48,7 @@ def test_squared_distances_of_bits_are_hamming_distances() -> None:
 def test_codes_of_a_cluster_lie_together(method: Method) -> None:
     if method == "tsne":
         pytest.importorskip("openTSNE")
-    codes, which = clusters(260)
+    codes, which = clusters(120)
     places = lay_out(codes, method)
     assert places.dtype == np.float32
     assert places.shape == (len(codes), 2)

@@ -39,13 +39,13 @@ def write_vectors(folder: Path, documents: list[Document]) -> Path:
 def test_a_file_of_vectors_becomes_an_encoder_that_a_collection_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    documents = topic_documents(300)
+    documents = topic_documents(160)
     corpus, vectors = write_corpus(tmp_path, documents), write_vectors(tmp_path, documents)
     out = tmp_path / "encoders" / "student"
     assert hummingbit("distill", "--teacher", vectors, "--data", corpus, "--out", out, *SMALL) == 0
     printed = capsys.readouterr().out
     assert "teacher teacher.npz: vectors, 6 numbers a document" in printed
-    assert "on 30 documents held out" in printed
+    assert "on 16 documents held out" in printed
     assert "% of ten and" in printed
     encoder = load_encoder(out)
     assert encoder.fingerprint in printed
@@ -62,7 +62,7 @@ def test_a_file_of_vectors_becomes_an_encoder_that_a_collection_takes(
 def test_an_encoder_teaches_and_its_vectors_can_be_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    documents = topic_documents(300)
+    documents = topic_documents(160)
     corpus, vectors = write_corpus(tmp_path, documents), write_vectors(tmp_path, documents)
     wide, kept = tmp_path / "wide", tmp_path / "kept.npz"
     first = ["distill", "--teacher", vectors, "--data", corpus, "--out", wide, *SMALL]

@@ -44,6 +44,7 @@ from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.errors import install_command
 from hummingbit.index import catalog
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.training import networks
 from hummingbit.training.data import TrainingData
 from hummingbit.training_methods import MODEL_VARIABLE, choose_model, recipe_for_search
 from tests.support.corpora import topic_documents
@@ -58,6 +59,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train with the recipe of the command, but not with 2,000 batches of so few documents."""
+    monkeypatch.setattr(networks, "LEAST_STEPS", 20)
 
     def recipe(data: TrainingData, n_bits: int, **options: Any) -> LabelledRecipe:
         chosen = recipe_for_search(data, n_bits, **options)

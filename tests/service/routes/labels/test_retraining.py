@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -9,13 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from hummingbit.cli import main, whole_parser
+from hummingbit import cli
+from hummingbit.cli import main
 from hummingbit.commands.options import recipe_from
 from hummingbit.encoder.artifact import load_encoder, write_artifact
 from hummingbit.encoder.encoder import Encoder
@@ -164,15 +165,11 @@ def test_class_codes_are_trained_again(tmp_path: Path, several: bool) -> None:
         assert recipe_method(client, tmp_path, several) == "class-codes"
 
 
-@pytest.fixture(scope="module")
-def parser() -> argparse.ArgumentParser:
-    return whole_parser()
+whole_parser = cache(cli.whole_parser)
 
 
 @pytest.mark.parametrize("method", ["ssb-vae", "psh-gs", "vdsh-s", "class-codes", "metric"])
-def test_every_setting_of_a_recipe_is_kept(
-    parser: argparse.ArgumentParser, method: str, tmp_path: Path
-) -> None:
+def test_every_setting_of_a_recipe_is_kept(method: str, tmp_path: Path) -> None:
     """A setting goes from the flags of train to the manifest, and from there to the retraining."""
     replaced = {"similarity": "labels"} if method == "metric" else {}
     recipe = with_other_settings(RECIPES[method](method=method), **replaced)
@@ -191,7 +188,7 @@ def test_every_setting_of_a_recipe_is_kept(
         job = client.post("/v1/collections/books/retrain", json={"seed": 9}).json()["id"]
         request = tmp_path / "jobs" / job / TRAINING_FILE
         wait_until(request.exists)
-        again = parser.parse_args(["train", *json.loads(request.read_bytes()), *paths])
+        again = whole_parser().parse_args(["train", *json.loads(request.read_bytes()), *paths])
         client.post(f"/v1/jobs/{job}/cancel").raise_for_status()
     of_the_request = {"seed": 9, "label_fraction": 1.0, "validation_share": 0.0}
     assert asdict(recipe_from(again, type(recipe))) == {**asdict(recipe), **of_the_request}
