@@ -19,6 +19,7 @@ common with it however both are written:
     ``v2.17.1``             2.17.1
     ``0x80070005``          80070005
     ``t-test``, ``plan B``  t, ttest; b
+    ``np.sum(a_b).``        npsum; ab, a, b
     ======================  ==============================================
 
 A term of letters only is stemmed like any other word. Other forms count neither in the length of a
@@ -33,6 +34,8 @@ from itertools import pairwise
 
 # Signs around a word that belong to the sentence. "#", "@", "." and "+" can belong to a word.
 _EDGES = "\"'`´‘’“”„«»()[]{}<>,;:!?…*|=~^%$/\\-–—"
+# Signs that end a name. A comma between digits belongs to a number.
+_SEPARATORS = re.compile(r"[\"`´‘“”„«»()\[\]{}<>;!?…*|=~^%$\\]+|(?<!\d),|,(?!\d)")
 # Signs inside a name that people leave out or replace by a space.
 _JOINERS = re.compile(r"[-./&_:+'’·\u2010-\u2015]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -76,13 +79,19 @@ def _forms_of(chunk: str) -> Iterator[str]:
         return
     signed = [form.lower() for form in _SIGNED.findall(chunk)]
     yield from signed
-    bare = chunk.strip(_EDGES).lstrip(".#@").rstrip(".+#")
-    if len(bare) == 1:
-        if bare.isdigit() or (bare.isalpha() and not signed):
-            yield bare.lower()
-    elif bare and not bare.isdigit() and not (bare.isalpha() and _is_plain(bare)):
-        number = _number(bare)
-        yield from _forms_of_name(bare) if number is None else (number,)
+    names = [bare for name in _SEPARATORS.split(chunk) if (bare := _bare(name))]
+    for name in names:
+        if len(name) == 1:
+            # Single letters of an expression, such as f(x), are no words that people type.
+            if len(names) == 1 and (name.isdigit() or (name.isalpha() and not signed)):
+                yield name.lower()
+        elif not name.isdigit() and not (name.isalpha() and _is_plain(name)):
+            number = _number(name)
+            yield from _forms_of_name(name) if number is None else (number,)
+
+
+def _bare(name: str) -> str:
+    return name.strip(_EDGES).lstrip(".#@").rstrip(".+#").strip(_EDGES)
 
 
 def _forms_of_name(name: str) -> Iterator[str]:

@@ -110,6 +110,27 @@ def test_a_later_page_has_the_same_terms_whatever_was_written(index: LexicalInde
         later.weigh("ddf484", (), weighed.statistics[:-1], hybrid=True)
 
 
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        ("(Fortran-style).", ["fortranstyle"]),
+        ("(see v2.17.1).", ["2.17.1"]),
+        ("(C++).", ["c++"]),
+        ("np.sum(a_b[0]),", ["npsum", "ab", "a", "b"]),
+        ("equal_nan=True.", ["equalnan", "equal", "nan"]),
+        ("f(x)", []),
+        ("$1,000.", ["1000"]),
+    ],
+)
+def test_brackets_and_the_signs_of_expressions_end_a_name(text: str, forms: list[str]) -> None:
+    assert other_forms(text) == forms
+
+
+@given(st.text(alphabet="ab1.,;()[]{}=|*-_ ", max_size=60))
+def test_no_form_has_a_bracket_or_the_sign_of_an_expression(text: str) -> None:
+    assert not set("()[]{}=|*;") & set("".join(other_forms(text)))
+
+
 @given(st.text(max_size=60))
 def test_other_forms_are_words_without_spaces(text: str) -> None:
     assert all(form and not form.isspace() and len(form.split()) == 1 for form in other_forms(text))
