@@ -235,9 +235,11 @@ class RemoteFolder:
                 not measure.
             ServiceError: also if the evaluation takes more than :data:`WAIT_SECONDS`.
         """
-        for option, given in (("--teacher", teacher), ("--nearest", settings.nearest)):
-            if given is not None:
-                raise InputError(option, "cannot be combined with --url")
+        if settings.nearest is not None:
+            raise InputError("--nearest", "cannot be combined with --url")
+        if teacher is not None:
+            reason = "cannot be combined with --url; a service has the documents'"
+            raise InputError("--teacher", reason)
         body = {
             **{key: value for key, value in asdict(settings).items() if value is not None},
             "queries": [_evaluated_query(query, settings.label_field) for query in queries],

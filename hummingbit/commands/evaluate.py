@@ -156,54 +156,46 @@ def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = T
     add_reading(parser, label_field=False)
 
 
-class Measuring:
-    """Measures collections by name, with the queries and judgements that the options name."""
+def measure(
+    args: argparse.Namespace,
+    metrics: Sequence[str],
+    names: Sequence[str],
+    rankings: Sequence[str] | None,
+) -> dict[str, Job]:
+    """Evaluate collections by the queries and judgements of the options, and return each result.
 
-    def __init__(self, args: argparse.Namespace, metrics: Sequence[str]) -> None:
-        """Read the queries and judgements; `metrics` may include more than ``--metrics``.
+    `metrics` may include more than ``--metrics``. Without `rankings`, they are those of
+    :func:`hummingbit.evaluation.report.run_job`.
 
-        Raises:
-            ReadError, TrecError: if a file is malformed.
-            OptionError: if the judgements cannot be read, or there are none and no labels.
-        """
-        self._args = args
-        self._metrics = list(metrics)
-        _check_nearest(args)
-        parse_metrics(metrics)
-        begin_stage(f"reading {args.queries}")
-        self._queries = list(read(args, args.queries, uses_payload=args.label_field != "label"))
-        self._qrels = None if args.nearest is not None else find_qrels(args)
-        if self._qrels is None and args.nearest is None:
-            _check_labels(args, self._queries)
-
-    def measure(
-        self, names: Sequence[str], rankings: Sequence[str] | None = None
-    ) -> dict[str, Job]:
-        """Evaluate collections, and return the result of each by name.
-
-        By default, the rankings are those of :func:`hummingbit.evaluation.report.run_job`.
-        """
-        args = self._args
-        choices = ("label_field", "hierarchy", "relevant_from", "exclude_self", "only_labelled")
-        settings = RelevanceSettings(
-            qrels=self._qrels,
-            nearest=args.nearest,
-            **{name: getattr(args, name) for name in choices},
-        )
-        with open_workbench(args, writable=False) as bench:
-            return {
-                name: bench.evaluate(
-                    name,
-                    self._queries,
-                    self._metrics,
-                    settings,
-                    rankings=rankings,
-                    oversample=getattr(args, "oversample", None) or DEFAULT_OVERSAMPLE,
-                    codes_weights=getattr(args, "codes_weights", None) or (),
-                    teacher=getattr(args, "teacher", None),
-                )
-                for name in names
-            }
+    Raises:
+        ReadError, TrecError: if a file is malformed.
+        OptionError: if the judgements cannot be read, or there are none and no labels.
+    """
+    _check_nearest(args)
+    parse_metrics(metrics)
+    begin_stage(f"reading {args.queries}")
+    queries = list(read(args, args.queries, uses_payload=args.label_field != "label"))
+    qrels = None if args.nearest is not None else find_qrels(args)
+    if qrels is None and args.nearest is None:
+        _check_labels(args, queries)
+    choices = ("nearest", "label_field", "hierarchy", "relevant_from", "exclude_self")
+    settings = RelevanceSettings(
+        qrels=qrels, **{name: getattr(args, name) for name in (*choices, "only_labelled")}
+    )
+    with open_workbench(args, writable=False) as bench:
+        return {
+            name: bench.evaluate(
+                name,
+                queries,
+                metrics,
+                settings,
+                rankings=rankings,
+                oversample=args.oversample or DEFAULT_OVERSAMPLE,
+                codes_weights=args.codes_weights or (),
+                teacher=args.teacher,
+            )
+            for name in names
+        }
 
 
 def _check_nearest(args: argparse.Namespace) -> None:
@@ -212,7 +204,6 @@ def _check_nearest(args: argparse.Namespace) -> None:
     if args.nearest < 1:
         raise OptionError(f"--nearest is {args.nearest}; it must be 1 or more")
     for option, given in (
-        ("--url", args.url is not None),
         ("--qrels", args.qrels is not None),
         ("--hierarchy", args.hierarchy),
         ("--relevant-from", args.relevant_from != 1),
@@ -287,7 +278,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     )
     add_measuring(parser, queries_required=False)
     add_json_or_former_file(parser, names="names")
-    parser.set_defaults(run=run_compare)
+    parser.set_defaults(run=run_compare, oversample=None, codes_weights=None, teacher=None)
 
 
 def run_compare(args: argparse.Namespace) -> int:
@@ -320,7 +311,7 @@ def _evaluate(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluatio
         raise OptionError("--queries: is missing; only a comparison of --runs needs none")
     if args.data is not None:
         return _evaluate_encoders(args, names)
-    jobs = Measuring(args, metrics_of(args)).measure(names, [HAMMING])
+    jobs = measure(args, metrics_of(args), names, [HAMMING])
     return on_common_queries({name: to_evaluation(job.report) for name, job in jobs.items()})
 
 
@@ -638,8 +629,6 @@ def run(args: argparse.Namespace) -> int:
     if args.oversample is not None and not any("+" in ranking for ranking in args.rankings or ()):
         raise OptionError("--oversample: needs a rescored ranking, such as hamming+vectors")
     check_codes_weights(args.codes_weights or ())
-    if args.teacher is not None and args.url is not None:
-        raise OptionError("--teacher: cannot be combined with --url; a service has the documents'")
     rules = _rules(args)
     measured = [full_name(rule.metric).rpartition(" ") for rule in rules]
     metrics = list(dict.fromkeys([*metrics_of(args), *(metric for _, _, metric in measured)]))
@@ -647,7 +636,7 @@ def run(args: argparse.Namespace) -> int:
     baseline = None if args.baseline is None else read_report(args.baseline)
     if args.out is not None and (missing := missing_for_html()):
         print(f"--out {args.out}: index.html will be left out: {missing}", file=sys.stderr)
-    job = Measuring(args, metrics).measure([name], rankings)[name]
+    job = measure(args, metrics, [name], rankings)[name]
     report = compare_reports(
         job.report, rules, baseline, ignore_unmatched_queries=args.ignore_unmatched_queries
     )
