@@ -21,6 +21,7 @@ from hummingbit.commands.options import (
 )
 from hummingbit.commands.printing import add_json, print_json, print_result
 from hummingbit.foundation.errors import counted
+from hummingbit.foundation.slices import rare_collections
 from hummingbit.service.http.keys import StoredKey, create_key, read_keys, revoke_key
 from hummingbit.service.settings import (
     Configuration,
@@ -104,11 +105,13 @@ def run_serve(args: argparse.Namespace) -> int:
         _check_data_folder(settings.data_dir)
     # Imported here, so that --help is quick.
     if settings.workers:
-        from hummingbit.service.workers.supervisor import serve_by_workers  # noqa: PLC0415
+        with rare_collections():
+            from hummingbit.service.workers.supervisor import serve_by_workers  # noqa: PLC0415
 
         serve_by_workers(settings)
     else:
-        from hummingbit.service.server import serve  # noqa: PLC0415
+        with rare_collections():
+            from hummingbit.service.server import serve  # noqa: PLC0415
 
         serve(settings)
     return 0

@@ -38,6 +38,7 @@ from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import gather
 from tests.support.corpora import topic_documents
 from tests.support.encoders import text_encoder
+from tests.support.recipes import train_in_few_batches
 from tests.support.service import running_service, wait_for_job
 from tests.support.trainers import external_trainer
 
@@ -529,6 +530,7 @@ def test_quickstart_says_it_of_judged_queries(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    train_in_few_batches(monkeypatch)
     lines = [
         {"id": document.id, "text": document.text, "label": document.labels[0]}
         for document in LEARNED

@@ -1,11 +1,17 @@
-"""Recipes whose settings all differ from the defaults."""
+"""Recipes whose settings all differ from the defaults, and runs of few batches."""
 
 from __future__ import annotations
 
 from dataclasses import Field, fields, replace
 from typing import Any, TypeVar
 
-from hummingbit.encoder.recipes import BaseRecipe
+import pytest
+
+from hummingbit.commands import quickstart
+from hummingbit.encoder.recipes import BaseRecipe, LabelledRecipe, LinearRecipe, ModelRecipe
+from hummingbit.training import networks
+from hummingbit.training.data import TrainingData
+from hummingbit.training_methods import recipe_for_search
 
 # Settings with which a small corpus is trained on in no time.
 SMALL: dict[str, Any] = {
@@ -42,3 +48,16 @@ def _other(one: Field[Any]) -> Any:
     if isinstance(default, str):
         return f"other {default}"
     return default + 1 if isinstance(default, int) else (default or 0.5) / 2
+
+
+def train_in_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let quickstart train with its recipe, but not with 2,000 batches of so few documents."""
+    monkeypatch.setattr(networks, "LEAST_STEPS", 20)
+
+    def recipe(data: TrainingData, n_bits: int, **options: Any) -> LabelledRecipe:
+        chosen = recipe_for_search(data, n_bits, **options)
+        if isinstance(chosen, LinearRecipe | ModelRecipe):
+            return chosen
+        return replace(chosen, min_steps=20)
+
+    monkeypatch.setattr(quickstart, "recipe_for_search", recipe)

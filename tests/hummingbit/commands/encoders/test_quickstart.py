@@ -10,7 +10,6 @@ import re
 import shutil
 import socket
 import sys
-from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -38,17 +37,15 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.readers import read_documents
 from hummingbit.corpus.tables import separator_of
-from hummingbit.encoder.recipes import LabelledRecipe, LinearRecipe, ModelRecipe
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.errors import install_command
 from hummingbit.index import catalog
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.training import networks
-from hummingbit.training.data import TrainingData
-from hummingbit.training_methods import MODEL_VARIABLE, choose_model, recipe_for_search
+from hummingbit.training_methods import MODEL_VARIABLE, choose_model
 from tests.support.corpora import topic_documents
 from tests.support.models import write_model
+from tests.support.recipes import train_in_few_batches
 
 
 @pytest.fixture(autouse=True)
@@ -58,16 +55,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _of_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train with the recipe of the command, but not with 2,000 batches of so few documents."""
-    monkeypatch.setattr(networks, "LEAST_STEPS", 20)
-
-    def recipe(data: TrainingData, n_bits: int, **options: Any) -> LabelledRecipe:
-        chosen = recipe_for_search(data, n_bits, **options)
-        if isinstance(chosen, LinearRecipe | ModelRecipe):
-            return chosen
-        return replace(chosen, min_steps=20)
-
-    monkeypatch.setattr(quickstart, "recipe_for_search", recipe)
+    train_in_few_batches(monkeypatch)
 
 
 def write_csv(path: Path, *, labelled: bool, count: int = 150) -> None:
@@ -88,7 +76,7 @@ def test_a_csv_becomes_a_collection(
     command = ["quickstart", "My Bank.csv", "--no-serve", "--bits", "16"]
     assert main([*command, "--word-vectors", "words.txt"]) == (0 if labelled else 2)
     if not labelled:
-        assert "word_vectors: ict does not use them" in capsys.readouterr().err
+        assert "--word-vectors: ict does not use them" in capsys.readouterr().err
         assert not (tmp_path / "my-bank-data").exists()
         assert main(command) == 0
     printed = capsys.readouterr().out
