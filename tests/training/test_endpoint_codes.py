@@ -117,7 +117,7 @@ def test_another_model_behind_the_endpoint_is_refused(
         ({}, {"HUMMINGBIT_ENDPOINT_TIMEOUT": "x"}, "HUMMINGBIT_ENDPOINT_TIMEOUT is 'x'"),
         ({}, {"HUMMINGBIT_ENDPOINTS": "http://other/v1"}, "is not among the endpoints"),
         ({"max_texts": 3}, {}, "refuses the texts (422: batch size or an empty input); if the"),
-        ({"dimension": 8}, {}, "n_bits is 32; the model's vectors have 8 numbers"),
+        ({"dimension": 8}, {}, "--bits is 32; the model's vectors have 8 numbers"),
     ],
 )
 def test_an_endpoint_that_fails_is_one_sentence_and_nothing_written(  # noqa: PLR0917
@@ -149,7 +149,7 @@ def test_an_endpoint_that_is_down(
     assert f"{url} cannot be reached" in capsys.readouterr().err
     data = ["--data", str(source), "--out", str(tmp_path / "encoder")]
     assert main(["train", "model", *data, "--model", url, "--bits", "32"]) != 0
-    assert "model_name is empty" in capsys.readouterr().err
+    assert "--model-name is empty" in capsys.readouterr().err
     assert train(source, tmp_path / "encoder", "http://user:word@host/v1") != 0
     error = capsys.readouterr().err
     assert "must have no password" in error

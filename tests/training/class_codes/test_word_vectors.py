@@ -216,7 +216,7 @@ def test_the_command_reads_word_vectors(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "corpus.jsonl").write_text("\n".join(texts))
     command = [*command[:-3], "--out", str(tmp_path / "f"), "--word-vectors"]
     assert main([*command, str(tmp_path / "words.npz")]) == 2
-    assert "word_vectors: ict does not use them; class-codes" in capsys.readouterr().err
+    assert "--word-vectors: ict does not use them; class-codes" in capsys.readouterr().err
 
 
 def test_errors_of_word_vectors_are_the_users() -> None:

@@ -316,7 +316,7 @@ def test_a_student_with_labels_knows_their_classes(corpus: TrainingData, tmp_pat
 def test_other_objectives_and_documents_without_labels_are_refused(
     corpus: TrainingData, tmp_path: Path
 ) -> None:
-    with pytest.raises(RecipeError, match=r"label_fraction \(--supervision\) is 0.5; it must be 0"):
+    with pytest.raises(RecipeError, match=r"label_fraction is 0.5; it must be 0"):
         replace(RECIPE, objective="pkt", label_fraction=0.5)
     recipe = replace(RECIPE, label_fraction=0.5)
     with pytest.raises(TrainingDataError, match="label: "):
