@@ -173,7 +173,7 @@ class ClassCode:
         """F, the number of features that the maps take."""
         return int(self.documents.weight.shape[0])
 
-    @property
+    @cached_property
     def n_bits(self) -> int:
         """W + K, the number of bits for class and certainty."""
         return int(self.codewords.shape[1]) + len(self.certainty)

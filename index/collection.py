@@ -414,7 +414,9 @@ class SearchableCollection(CollectionBase, ABC):
             queries
             if isinstance(queries, EncodedQueries)
             else self.encode_queries(
-                queries, options.syntax, only_words=needs_only_words(options, self.ranking)
+                queries,
+                options.syntax,
+                only_words=self.is_read_by_model and needs_only_words(options, self.ranking),
             )
         )
         search = Search(

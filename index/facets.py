@@ -492,7 +492,7 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
     return RankedGroups(
         [*map(column.value, positions)],
         [*map(len, positions.values())],
-        RankedRows(rows[order], scores[order], ranked.statistics),
+        RankedRows(rows[order], scores[order], ranked.scoring),
     )
 
 

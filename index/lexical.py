@@ -281,6 +281,15 @@ class Segment:
     """How often the live documents contain a term, cached."""
     _positions_among: list[tuple[Rows, Positions | None]] = field(default_factory=list, repr=False)
     """The rows and the positions of :meth:`positions_among`, cached."""
+    _lists: tuple[Any, ...] = field(init=False, repr=False)
+    _impacts: tuple[Any, ...] = field(init=False, repr=False)
+    """The arguments of the kernel that every search has."""
+
+    def __post_init__(self) -> None:
+        sizes = len(self.rows), len(self.terms), len(self.positions)
+        lists = (*sizes, self.terms, self.starts, self.positions)
+        object.__setattr__(self, "_lists", lists)
+        object.__setattr__(self, "_impacts", (self.impact_of.itemsize, self.impact_of))
 
     def __len__(self) -> int:
         return len(self.rows) if self.live is None else int(np.count_nonzero(self.live))
@@ -364,12 +373,9 @@ class Segment:
 
         With the `saturations` of the impacts, those of the postings follow.
         """
-        sizes = len(self.rows), len(self.terms), len(self.positions)
-        lists = (*sizes, self.terms, self.starts, self.positions, targets)
         if saturations is None:
-            return lists
-        impact_of = self.impact_of
-        return (*lists, impact_of.itemsize, impact_of, len(saturations), saturations)
+            return (*self._lists, targets)
+        return (*self._lists, targets, *self._impacts, len(saturations), saturations)
 
     def add_term(
         self,
@@ -881,11 +887,7 @@ class Field:
 
     def frequency(self, number: int) -> int:
         """Return how many documents have the term of this number."""
-        frequency = self._frequency_of.get(number)
-        if frequency is None:
-            frequency = sum(segment.frequency(number) for segment in self.segments)
-            self._frequency_of[number] = frequency
-        return frequency
+        return sum(segment.frequency(number) for segment in self.segments)
 
     def frequencies(self, n_terms: int) -> Integers:
         """Return how many documents have each term, ``int64[n_terms]``."""
@@ -915,12 +917,6 @@ class Field:
 
         The formulas are :func:`inverse_frequency` and :func:`residual_inverse_frequency`.
         """
-        idf = self._idf_of.get((number, bursty))
-        if idf is None:
-            idf = self._idf_of[number, bursty] = self._compute_idf(number, bursty=bursty)
-        return idf
-
-    def _compute_idf(self, number: int, *, bursty: bool) -> float:
         frequency = self.frequency(number)
         if not frequency:
             return 0.0
@@ -988,16 +984,6 @@ class Field:
                 number += int(np.count_nonzero(live))
                 total += int(live.sum(dtype=np.int64))
         return number, total
-
-    @cached_property
-    def _frequency_of(self) -> dict[int, int]:
-        """The frequencies of the terms that were searched for."""
-        return {}
-
-    @cached_property
-    def _idf_of(self) -> dict[tuple[int, bool], float]:
-        """The idf of the terms that were searched for, plain and bursty."""
-        return {}
 
     @cached_property
     def _n_documents(self) -> int:
@@ -1428,10 +1414,10 @@ class LexicalIndex:
         """Weigh terms by the statistics of this index, each times its factor."""
         weighed = []
         for (term, n), factor in zip(repeats, factors, strict=True):
-            number, frequency, idf, _ = self.look_up(term)
+            number, _, idf, _ = self.look_up(term)
             title_idf = 0.0
-            if hybrid and frequency:
-                idf, title_idf = self.texts.idf(number, bursty=True), self.titles.idf(number)
+            if hybrid and idf:
+                idf, title_idf = self._hybrid_idfs(number)
             idf, title_idf = factor * idf, factor * title_idf
             weighed.append(WeighedTerm(term, idf, n, title_idf, number if idf else -1))
         of_texts, of_openings, of_titles, of_summaries = self._averages
@@ -1483,6 +1469,14 @@ class LexicalIndex:
             return KnownTerm(number, texts.frequency(number), texts.idf(number), term in stop)
 
         return lru_cache(NUMBERS_KEPT)(look_up)
+
+    @cached_property
+    def _hybrid_idfs(self) -> Callable[[int], tuple[float, float]]:
+        """Returns the bursty idf of a term and that among titles; the last are kept."""
+        texts, titles = self.texts, self.titles
+        return lru_cache(NUMBERS_KEPT)(
+            lambda number: (texts.idf(number, bursty=True), titles.idf(number))
+        )
 
     def share(self, word: str) -> float:
         """Return the share of the documents that have the word, or one with its stem."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,7 @@ MAX_PRODUCT_BITS = 1024
 UNIT = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class StandardScore:
+class StandardScore(NamedTuple):
     """Turns scores into standard scores: (score - mean) / deviation, 0 where all are equal."""
 
     mean: float

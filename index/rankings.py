@@ -78,12 +78,17 @@ class RankedRows(NamedTuple):
     """``int64[m]``"""
     scores: Scores
     """``[m]``, descending. Integers are within ±2**53, so that a float64 holds each."""
-    statistics: tuple[float, ...] = ()
-    """Whatever the scores depend on besides the documents; empty in most rankings.
+    scoring: WeighedQuery | HybridScoring | None = None
+    """Whatever the scores depend on besides the documents; None in most rankings."""
 
-    A ranking of a later generation that receives it gives documents the same scores, so the pages
-    of a search stay consistent while documents are written.
-    """
+    @property
+    def statistics(self) -> tuple[float, ...]:
+        """What the scores depend on, as numbers; empty in most rankings.
+
+        A ranking of a later generation that receives it gives documents the same scores, so the
+        pages of a search stay consistent while documents are written.
+        """
+        return () if self.scoring is None else self.scoring.statistics
 
 
 class Ranking(Protocol):
@@ -474,7 +479,7 @@ class Bm25Ranking(NamedRanking):
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
         return [
-            RankedRows(*self._lexical.best(weighed, k, allowed), weighed.statistics)
+            RankedRows(*self._lexical.best(weighed, k, allowed), weighed)
             for weighed in self._weighed(queries)
         ]
 
@@ -484,7 +489,7 @@ class Bm25Ranking(NamedRanking):
         """See :meth:`RankingFromAnywhere.rank_after`."""
         (weighed,) = self._weighed(query)
         later = self._lexical.matches(weighed).after(score, row)
-        return RankedRows(*later.best(k, allowed), weighed.statistics)
+        return RankedRows(*later.best(k, allowed), weighed)
 
     def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
         """See :meth:`Scorer.score`."""
@@ -505,14 +510,10 @@ class Bm25Ranking(NamedRanking):
             (0.0, self._lexical.own_score(weighed) / UNIT) for weighed in self._weighed(queries)
         ]
 
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:  # noqa: ARG002
         """Return the score as :class:`hummingbit.index.confidence.WordEvidence` scales it."""
-        of_all = []
-        for words, some in zip(words_of(queries, self.name), found, strict=True):
-            weighed = self._lexical.weigh(*words, some.statistics or self._statistics)
-            by_words = self._lexical.evidence(weighed)
-            of_all.append(Evidence(OF_WORDS, (0.0,), (by_words.per_score,)))
-        return of_all
+        scales = (self._lexical.evidence(weighed).per_score for weighed in self._weighed(queries))
+        return [Evidence(OF_WORDS, (0.0,), (scale,)) for scale in scales]
 
     def _weighed(self, queries: EncodedQueries) -> Iterator[WeighedQuery]:
         for words in words_of(queries, self.name):
@@ -788,22 +789,23 @@ class HybridRanking(NamedRanking):
         return [scorer.scores(some) for scorer, some in pairs]
 
     def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
+        self,
+        queries: EncodedQueries,  # noqa: ARG002
+        found: Sequence[RankedRows],
     ) -> list[tuple[float, float]]:
         """Return 0, and the score of the query's own text and bits."""
         anchors = []
-        for words, some in zip(words_of(queries, self.name), found, strict=True):
-            end = N_STATISTICS + queries.weights.shape[1]
-            by_words = StandardScore(*some.statistics[:2])
-            by_codes = StandardScore(*some.statistics[2:4])
-            weights = np.array([some.statistics[N_STATISTICS:end]], dtype=np.float32)
-            weighed = self._lexical.weigh(*words, some.statistics[end:], hybrid=True)
-            own = by_words.standardize(np.array([self._lexical.own_score(weighed)]))
-            equal_bits = by_codes.standardize(quantize_weights(weights)[1])
-            anchors.append((0.0, float(own[0] + self._weight * equal_bits[0])))
+        for some in found:
+            own_score = 0.0
+            if isinstance(some.scoring, HybridScoring):
+                weighed, by_words, by_codes, _, weights = some.scoring
+                own = by_words.standardize(np.array([self._lexical.own_score(weighed)]))
+                equal_bits = by_codes.standardize(quantize_weights(weights)[1])
+                own_score = float(own[0] + self._weight * equal_bits[0])
+            anchors.append((0.0, own_score))
         return anchors
 
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:  # noqa: ARG002
         """Return the score, its product with the scaled score of the best by words, and κ.
 
         A score says only how a document compares with the best by words, so it counts more if that
@@ -811,12 +813,11 @@ class HybridRanking(NamedRanking):
         :class:`hummingbit.index.confidence.WordEvidence`.
         """
         of_all = []
-        for words, some in zip(words_of(queries, self.name), found, strict=True):
-            end = N_STATISTICS + queries.weights.shape[1]
-            statistics = some.statistics[end:] or None
-            weighed = self._lexical.weigh(*words, statistics, hybrid=True)
-            deviation = some.statistics[1] if statistics else 0.0
-            known_share, share = self._evidence(weighed, deviation)
+        for some in found:
+            known_share = share = 0.0
+            if isinstance(some.scoring, HybridScoring):
+                weighed, by_words, *_ = some.scoring
+                known_share, share = self._evidence(weighed, by_words.deviation)
             # Where words fade, scores are higher by as much, but say no more of a document.
             fading = self._fading(share)
             at_zero = (0.0, 0.0, known_share)
@@ -898,8 +899,8 @@ class HybridRanking(NamedRanking):
 
         Its deviation is multiplied by `fading`, which divides the weight of the codes.
         """
-        score = self._whole_standard_score(query)
-        return StandardScore(score.mean, score.deviation * fading)
+        mean, deviation = self._whole_standard_score(query)
+        return StandardScore(mean, deviation * fading)
 
     def _whole_standard_score(self, query: EncodedQueries) -> StandardScore:
         weights, (total,) = self._codes.quantized(query)
@@ -958,6 +959,23 @@ class Guard(NamedTuple):
 NO_GUARD = Guard(-1, 0.0)
 
 
+class HybridScoring(NamedTuple):
+    """What the hybrid scores of one query depend on besides the documents."""
+
+    weighed: WeighedQuery
+    by_words: StandardScore
+    by_codes: StandardScore
+    guard: Guard
+    weights: Floats
+    """``float32[1, n_bits]``: those of the query that has learned from its best documents."""
+
+    @property
+    def statistics(self) -> tuple[float, ...]:
+        """The statistics with which :class:`HybridRanking` reproduces the scores."""
+        standards = *self.by_words, *self.by_codes, *self.guard
+        return (*standards, *self.weights[0].tolist(), *self.weighed.statistics)
+
+
 class _Scorer(NamedTuple):
     """One query: the scores by words of all documents, and the scores of any by both."""
 
@@ -975,16 +993,10 @@ class _Scorer(NamedTuple):
     first_by_words: Rows = np.empty(0, dtype=np.int64)
     """The rows of some of the best by words, best first."""
 
-    @property
-    def statistics(self) -> tuple[float, ...]:
-        """The statistics with which :class:`HybridRanking` reproduces the scores."""
-        words, codes = self.by_words, self.by_codes
-        standards = (words.mean, words.deviation, codes.mean, codes.deviation, *self.guard)
-        return (*standards, *self.query.weights[0].tolist(), *self.weighed.statistics)
-
     def best(self, k: int, allowed: Rows | None = None) -> RankedRows:
         """Return the `k` best documents."""
-        return RankedRows(*self.best_rows(k, allowed), self.statistics)
+        made_of = self.weighed, self.by_words, self.by_codes, self.guard, self.query.weights
+        return RankedRows(*self.best_rows(k, allowed), HybridScoring(*made_of))
 
     def best_rows(
         self, k: int, allowed: Rows | None = None
@@ -1243,7 +1255,7 @@ class Chosen(Derived):
                 (ranked,) = self._ranking.rank(query, count, allowed)
                 chosen = self._choose(query, ranked, k)
             rows, scores = ranked.rows[chosen], ranked.scores[chosen]
-            results.append(RankedRows(rows, scores, ranked.statistics))
+            results.append(RankedRows(rows, scores, ranked.scoring))
         return results
 
     @abstractmethod
@@ -1300,12 +1312,10 @@ class AboveThreshold(Chosen):
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`; no more than `k` candidates are needed."""
         results = []
-        for position, (rows, scores, statistics) in enumerate(
-            self._ranking.rank(queries, k, allowed)
-        ):
-            query, ranked = queries[position : position + 1], RankedRows(rows, scores, statistics)
+        for position, (rows, scores, scoring) in enumerate(self._ranking.rank(queries, k, allowed)):
+            query, ranked = queries[position : position + 1], RankedRows(rows, scores, scoring)
             n_kept = len(self._choose(query, ranked, k))
-            results.append(RankedRows(rows[:n_kept], scores[:n_kept], statistics))
+            results.append(RankedRows(rows[:n_kept], scores[:n_kept], scoring))
         return results
 
     def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
@@ -1315,7 +1325,7 @@ class AboveThreshold(Chosen):
 
         def score_at(position: int) -> float:
             some = slice(position, position + 1)
-            part = RankedRows(ranked.rows[some], ranked.scores[some], ranked.statistics)
+            part = RankedRows(ranked.rows[some], ranked.scores[some], ranked.scoring)
             return self._ranking.hit_scores(query, [part])[0][0]
 
         n_ranked = min(k, len(ranked.rows))

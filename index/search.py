@@ -1044,7 +1044,7 @@ def hits_after(
         old = ranked.rows <= after.last_row
         rows, scores = ranked.rows[old], ranked.scores[old]
         later = (scores < after.score) | ((scores == after.score) & (rows > after.row))
-        hits = RankedRows(rows[later], scores[later], ranked.statistics)
+        hits = RankedRows(rows[later], scores[later], ranked.scoring)
         # Documents that were added since may have displaced hits of this page.
         if exhausted or len(hits.rows) > k:
             return hits
@@ -1055,8 +1055,9 @@ def cursor_after(page: Page, last_row: int, identity: tuple[object, ...]) -> str
     """Return the cursor of the page after this one, or None if this is the last."""
     if not page.more:
         return None
-    rows, scores, statistics = page.found
-    position = Position(float(scores[-1]), int(rows[-1]), last_row, page.passed, statistics)
+    rows, scores, _ = found = page.found
+    last = float(scores[-1]), int(rows[-1])
+    position = Position(*last, last_row, page.passed, found.statistics)
     return write_cursor(position, *identity)
 
 
@@ -1402,8 +1403,8 @@ def rows_of(pages: Sequence[Page], column: CodeColumn) -> list[int]:
 
 
 def _page(found: RankedRows, start: int, k: int, passed: int) -> Page:
-    rows, scores, statistics = found
-    hits = RankedRows(rows[start : start + k], scores[start : start + k], statistics)
+    rows, scores, scoring = found
+    hits = RankedRows(rows[start : start + k], scores[start : start + k], scoring)
     n_hits = len(hits.rows)
     more = n_hits > 0 and len(rows) > start + n_hits
     tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])

@@ -91,6 +91,9 @@ class CompiledIndex(ImmutableIndex):
     """
 
     name: str
+    _bytes: npt.NDArray[np.intp]
+    """The position of each byte of a code in its words."""
+    _n_words: int
 
     def __init__(self, codes: Codes, rows: Rows) -> None:
         """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
@@ -104,6 +107,7 @@ class CompiledIndex(ImmutableIndex):
         self._live: Bitmap | None = None
         self._remembered: OrderedDict[int, AllowedRows] = OrderedDict()
         self._last_positions: tuple[Rows, Positions | None] | None = None
+        self._last_placed: tuple[Weights, Weights] | None = None
 
     @abstractmethod
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
@@ -193,9 +197,15 @@ class CompiledIndex(ImmutableIndex):
     def _words_of(self, codes: Codes) -> Keys:
         """Return codes as numbers of 64 bits, ``(N, W)``, padded with zero bytes."""
 
-    @abstractmethod
     def placed(self, weights: Weights) -> Weights:
-        """Return the weights of queries, ``int64[Q, n_bits]``, in the order of :attr:`coded`."""
+        """Return the weights of queries, ``int64[Q, n_bits]``, in the order of :attr:`coded`.
+
+        Those of the last weights are kept, because a hybrid search needs them twice.
+        """
+        last = self._last_placed
+        if last is None or last[0] is not weights:
+            last = self._last_placed = weights, place_weights(weights, self._bytes, self._n_words)
+        return last[1]
 
     def distances_of(self, rows: Rows, code: Codes) -> list[int]:
         """Return the Hamming distances of `rows`, all of which must exist, from a code.
@@ -361,10 +371,6 @@ class ScanIndex(CompiledIndex):
         n = len(self._rows)
         return (n, self._n_words, n, self._groups, None)
 
-    def placed(self, weights: Weights) -> Weights:
-        """See :meth:`CompiledIndex.placed`."""
-        return place_weights(weights, self._bytes, self._n_words)
-
     def _codes_at(self, positions: Integers) -> Codes:
         words = np.ascontiguousarray(self._groups[positions >> 3, :, positions & 7])
         codes: Codes = words.view(np.uint8).reshape(len(positions), 8 * self._n_words)
@@ -405,7 +411,7 @@ class LookupIndex(CompiledIndex):
         """
         super().__init__(codes, rows)
         check_lookup_length(self.n_bits)
-        self._bytes = np.arange(codes.shape[1])
+        self._bytes, self._n_words = np.arange(codes.shape[1]), 1
         self._code_of = np.empty(len(codes), dtype=np.int32)
         self._table = Table.of(words_of(codes)[:, 0], self.n_bits, self._code_of)
 
@@ -432,10 +438,6 @@ class LookupIndex(CompiledIndex):
         """See :attr:`CompiledIndex.coded`."""
         return (len(self._rows), 1, self.n_distinct, self._table.keys, self._code_of)
 
-    def placed(self, weights: Weights) -> Weights:
-        """See :meth:`CompiledIndex.placed`."""
-        return place_weights(weights, self._bytes, 1)
-
     def _words_of(self, codes: Codes) -> Keys:
         return words_of(codes)
 
@@ -451,7 +453,7 @@ class LookupIndex(CompiledIndex):
         self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
     ) -> None:
         n_queries, _, *others = arguments
-        placed = place_weights(weights, self._bytes, 1)
+        placed = self.placed(weights)
         native.lookup_weighted(*self._table.arguments, n_queries, placed, *others, placed, *floor)
 
 

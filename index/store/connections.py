@@ -288,7 +288,7 @@ class RowReader:
     def __init__(self, path: Path, connections: Connections) -> None:
         self.path = path
         self._connections = connections
-        self._ids: dict[int, str] = {}
+        self._ids: dict[int, StoredRow] = {}
 
     def read_rows(
         self,
@@ -346,9 +346,9 @@ class RowReader:
             found = self._connections.fetch(query, unread)
             if len(ids) >= IDS_KEPT:
                 self._ids = ids = {row: ids[row] for row in rows if row in ids}
-            ids.update(found)
+            ids.update((row, (id_, None, None, None)) for row, id_ in found)
         known = [row for row in rows if row in ids] if unread else rows
-        return {row: (ids[row], None, None, None) for row in known}
+        return {row: ids[row] for row in known}
 
     def forget_ids(self) -> None:
         """Have :meth:`read_ids` read all ids again."""
