@@ -215,20 +215,21 @@ class ClassCode:
         # The methods max and sum of an array do the same, and take longer.
         e_C = np.exp(scores_C - np.maximum.reduce(scores_C))
         q_C = e_C / np.add.reduce(e_C)
-        q, n = np.maximum.reduce(q_C), max(1, int(np.count_nonzero(values)))
-        h = np.float32(n / (n + self.half_terms))
+        q_1, n = np.maximum.reduce(q_C, keepdims=True), max(1, int(np.count_nonzero(values)))
+        is_unclear, h = q_1.item() < _CLEAR, np.float32(n / (n + self.half_terms))
         weights = np.empty(self.n_bits, dtype=np.float32)
-        class_W = np.matmul(q_C, self.codewords, out=weights[: self.codewords.shape[1]])
+        n_class = self.codewords.shape[1]
+        class_W = np.matmul(q_C, self.codewords, out=weights[:n_class])
         class_W *= h
-        if q < _CLEAR and n < self.few_terms:
+        if is_unclear and n < self.few_terms:
             signs = _fit_signs_of_one(class_W, *self._covariance_and_diagonal)
             np.abs(class_W, out=class_W)
             class_W *= signs
         # numpy may round the power of a number otherwise than that of an array.
-        w_1 = np.float32(self.certainty_weight) * q.reshape(1) ** np.float32(self.certainty_power)
-        is_unclear = q < _CLEAR and self.certainty_power
-        np.multiply(w_1, self._alternating if is_unclear else _ONE, out=weights[len(class_W) :])
-        weights[len(class_W) :] *= h
+        w_1 = np.float32(self.certainty_weight) * q_1 ** np.float32(self.certainty_power)
+        w_1 *= h
+        alternates = is_unclear and self.certainty_power
+        np.multiply(w_1, self._alternating if alternates else _ONE, out=weights[n_class:])
         return weights
 
     def _weights_of(self, scores_NC: Floats, terms_N: npt.NDArray[Any]) -> Floats:

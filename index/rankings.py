@@ -874,9 +874,8 @@ class HybridRanking(NamedRanking):
     def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
         """Return `scorer` with a query that has learned from the documents of `rows`."""
         learned = self._moments.discriminant(self._generation.codes_of(rows))
-        weights = _of_length_1(scorer.query.weights[0].astype(np.float64))
-        weights += self._feedback_weight * _of_length_1(learned)
-        query = scorer.query.with_weights(weights[None].astype(np.float32))
+        weights = unite(scorer.query.weights, learned, self._feedback_weight)
+        query = scorer.query.with_weights(weights)
         by_codes = self._standard_score(query, scorer.fading)
         return scorer._replace(query=query, by_codes=by_codes)
 
@@ -942,8 +941,20 @@ def _shares_of_best(best: ScoredRows) -> StandardScore:
     return StandardScore(0.0, float(highest[0]) / BEST_BY_WORDS if len(highest) else 0.0)
 
 
+def unite(query: Floats, learned: npt.NDArray[np.float64], factor: float) -> Floats:
+    """Return w / |w| + f · c / |c|, ``float32[1, n_bits]``; a part of length 0 stays as it is.
+
+    w is the only row of `query`. The lengths follow from exact sums, so they are always the same.
+    """
+    if kernel.native is None:
+        united = _of_length_1(query[0].astype(np.float64)) + factor * _of_length_1(learned)
+        return united[None].astype(np.float32)
+    weights = np.empty_like(query)
+    kernel.native.unite(len(learned), np.ascontiguousarray(query), learned, factor, weights)
+    return weights
+
+
 def _of_length_1(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Scale `values` to length 1, unless all are 0; the sum is exact, so it is always the same."""
     length = math.sqrt(math.fsum((values * values).tolist()))
     return values / length if length else values
 
@@ -1011,11 +1022,11 @@ class _Scorer(NamedTuple):
         if self.first is not None and allowed is None and k <= len(self.first[0]):
             return self.first[0][:k], self.first[1][:k]
         n_nearest = max(k, self.codes.n_documents // NEAREST_SHARE)
-        (nearest,) = self.codes.rank(self.query, n_nearest, allowed)
         compiled = self.codes.compiled
         is_whole = allowed is None and len(self.matches.parts) == 1
         if compiled is not None and is_whole and k <= MOST_IN_HEAP:
-            return self._best_by_heap(k, nearest, compiled)
+            return self._best_by_heap(k, n_nearest, compiled)
+        (nearest,) = self.codes.rank(self.query, n_nearest, allowed)
         best_by_words = self.matches.best(k, allowed)
         rows = np.union1d(nearest.rows, best_by_words.rows)
         if self.guard.row >= 0 and (allowed is None or self.guard.row in allowed):
@@ -1031,7 +1042,7 @@ class _Scorer(NamedTuple):
         return rows[order], scores[order]
 
     def _best_by_heap(
-        self, k: int, nearest: RankedRows, compiled: CompiledIndex
+        self, k: int, n_nearest: int, compiled: CompiledIndex
     ) -> tuple[Rows, npt.NDArray[np.float64]]:
         """Return what :meth:`best_rows` does, as the kernel finds it in one pass over the scores.
 
@@ -1041,6 +1052,7 @@ class _Scorer(NamedTuple):
         """
         ((all_rows, all_scores),) = self.matches.parts
         weights, (total,) = self.codes.quantized(self.query)
+        ((nearest, distances),) = compiled.search_weighted(weights, n_nearest)
         found = np.empty(k, dtype=BEST)
         n_found = kernel.native.best_by_both(
             *(len(all_scores), all_scores.itemsize == 8, all_scores),
@@ -1049,7 +1061,7 @@ class _Scorer(NamedTuple):
             *(int(total), self.by_words.mean, self.by_words.deviation),
             *(self.by_codes.mean, self.by_codes.deviation, self.weight),
             *(self.guard.row + 1, self.guard.score, self.query.is_unrecognized(0)),
-            *(len(nearest.rows), nearest.rows, nearest.scores),
+            *(len(nearest), nearest, distances),
             *(len(self.first_by_words), self.first_by_words),
             *(*(self.matches.highest_of_blocks or (None,)), k, found),
         )

@@ -207,6 +207,14 @@ class CompiledIndex(ImmutableIndex):
             last = self._last_placed = weights, place_weights(weights, self._bytes, self._n_words)
         return last[1]
 
+    def codes_of(self, rows: Rows) -> Codes:
+        """Return the codes of `rows`, all of which must exist, in that order."""
+        words = np.empty((len(rows), self._n_words), dtype=np.uint64)
+        rows = np.ascontiguousarray(rows)
+        native.codes(*self.coded, self._rows, len(rows), rows, words)
+        codes: Codes = words.view(np.uint8)
+        return codes if codes.shape[1] == len(self._bytes) else codes[:, self._bytes]
+
     def distances_of(self, rows: Rows, code: Codes) -> list[int]:
         """Return the Hamming distances of `rows`, all of which must exist, from a code.
 
@@ -214,6 +222,7 @@ class CompiledIndex(ImmutableIndex):
         """
         found = np.empty(len(rows), dtype=np.int64)
         query = self._words_of(code[None])
+        rows = np.ascontiguousarray(rows)
         native.distances(*self.coded, self._rows, len(rows), rows, query, found)
         distances: list[int] = found.tolist()
         return distances

@@ -40,24 +40,31 @@ void count_distances(const source_t *s, const int32_t *sizes, const uint64_t *qu
     }
 }
 
-int distances_of_rows(const uint64_t *codes, const int32_t *code_of, size_t n, size_t words,
-                      const int64_t *index_rows, const int64_t *rows, size_t m,
-                      const uint64_t *query, int64_t *distances) {
+int words_of_rows(const coded_t *c, const int64_t *rows, size_t m, uint64_t *words) {
     for (size_t i = 0; i < m; i++) {
         /* Rows mostly have no gaps. */
-        const uint64_t offset = n ? (uint64_t)rows[i] - (uint64_t)index_rows[0] : 0;
-        size_t place = offset < n && index_rows[offset] == rows[i]
-                           ? (size_t)offset
-                           : lower_bound(index_rows, 0, n, rows[i]);
-        if (place >= n || index_rows[place] != rows[i]) return 0;
-        int64_t distance = 0;
-        for (size_t word = 0; word < words; word++) {
-            const uint64_t code = code_of != NULL
-                                      ? codes[code_of[place]]
-                                      : codes[(place / LANES * words + word) * LANES + place % LANES];
-            distance += __builtin_popcountll(code ^ query[word]);
-        }
-        distances[i] = distance;
+        const uint64_t offset = c->n ? (uint64_t)rows[i] - (uint64_t)c->rows[0] : 0;
+        const size_t place = offset < c->n && c->rows[offset] == rows[i]
+                                 ? (size_t)offset
+                                 : lower_bound(c->rows, 0, c->n, rows[i]);
+        if (place >= c->n || c->rows[place] != rows[i]) return 0;
+        for (size_t word = 0; word < c->words; word++)
+            words[i * c->words + word] =
+                c->code_of != NULL
+                    ? c->codes[c->code_of[place]]
+                    : c->codes[(place / LANES * c->words + word) * LANES + place % LANES];
+    }
+    return 1;
+}
+
+int distances_of_rows(const coded_t *c, const int64_t *rows, size_t m, const uint64_t *query,
+                      int64_t *distances) {
+    uint64_t words[MAX_WORDS];
+    for (size_t i = 0; i < m; i++) {
+        if (!words_of_rows(c, rows + i, 1, words)) return 0;
+        distances[i] = 0;
+        for (size_t word = 0; word < c->words; word++)
+            distances[i] += __builtin_popcountll(words[word] ^ query[word]);
     }
     return 1;
 }

@@ -284,11 +284,20 @@ static inline size_t lower_bound(const int64_t *numbers, size_t low, size_t high
     return low;
 }
 
-/* Write the Hamming distances of m rows from a query. The index has n rows and the codes of
-   fusion_t. Return 0 if it does not hold a row. */
-int distances_of_rows(const uint64_t *codes, const int32_t *code_of, size_t n, size_t words,
-                      const int64_t *index_rows, const int64_t *rows, size_t m,
-                      const uint64_t *query, int64_t *distances);
+/* The rows of an index, ascending, and the code of each: code_of holds the numbers of distinct
+   codes, of one word, or is NULL for codes in groups. */
+typedef struct {
+    size_t n, words;
+    const uint64_t *codes;
+    const int32_t *code_of;
+    const int64_t *rows;
+} coded_t;
+
+/* Write the codes of m rows, uint64[m, words], or their Hamming distances from a query. Return 0 if
+   the index does not hold a row. */
+int words_of_rows(const coded_t *c, const int64_t *rows, size_t m, uint64_t *words);
+int distances_of_rows(const coded_t *c, const int64_t *rows, size_t m, const uint64_t *query,
+                      int64_t *distances);
 
 /* ---- counts */
 
@@ -360,9 +369,9 @@ typedef struct {
 #define SCORES_AT_ONCE 64
 
 /* A query by words and codes. The code of document i is that at places[i], or at i; code_of holds
-   the numbers of distinct codes, of one word, or is NULL for codes in groups. Seeds are documents
-   in the order of rows with their scores, the nearest by codes among them. The first rows are those
-   of some of the best by words. `highest` is that of best_by_words, or NULL. */
+   the numbers of distinct codes, of one word, or is NULL for codes in groups. Seeds are the nearest
+   by codes, with their weighted distances. The first rows are those of some of the best by words.
+   `highest` is that of best_by_words, or NULL. */
 typedef struct {
     const int64_t *rows;
     int has_gaps; /* whether the rows do not follow one another */
@@ -376,7 +385,7 @@ typedef struct {
     double guard_score;
     int only_matches;
     size_t n_seeds;
-    const int64_t *seed_rows, *seed_codes;
+    const int64_t *seed_rows, *seed_distances;
     size_t n_first;
     const int64_t *first_rows;
     const int64_t *highest;
@@ -407,6 +416,9 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
 void discriminant(const uint8_t *codes, size_t n_codes, size_t n_bits, const int64_t *sums,
                   double n_all, double unit, const int64_t *precision, int64_t *whole,
                   double *weights);
+/* Write q / |q| + factor · l / |l| for n weights q and l; a part of length 0 stays as it is. The sums
+   of squares are exact before they are rounded, as those of math.fsum() are. */
+void unite(const float *q, const double *l, size_t n, double factor, float *weights);
 /* Write the sum of the scores of all codes, and the sum of their squares in two parts, the high one
    in units of 2^64. `products` is symmetric. No number in it or in `sums` reaches 2^31, nor does
    the sum of the absolute weights. */

@@ -201,29 +201,54 @@ FUNCTION(count) {
     Py_RETURN_NONE;
 }
 
-/* distances(n, n_words, n_keys, codes, code_of, index_rows, m, rows, query, distances): write the
-   Hamming distances of m rows (distances_of_rows). code_of may be None. */
-FUNCTION(distances) {
-    args_t a = begin_args(items, n_items, 10);
-    const size_t n = take_number(&a, 0, MAX_PLACES);
-    const size_t words = take_number(&a, 1, MAX_WORDS);
-    const size_t n_keys = take_number(&a, 0, MAX_PLACES);
-    const uint64_t *codes =
-        take_input(&a, (n_keys + LANES - 1) / LANES * LANES * words, sizeof *codes);
-    const int32_t *code_of = take_view(&a, n, sizeof *code_of, PyBUF_SIMPLE, 1);
-    if (!a.is_bad && code_of == NULL && n_keys < n) reject(&a, "has too few codes");
-    const int64_t *index_rows = take_input(&a, n, sizeof *index_rows);
+/* The number of arguments that take_coded reads. */
+#define CODED_ITEMS 6
+
+static coded_t take_coded(args_t *a) {
+    coded_t c;
+    c.n = take_number(a, 0, MAX_PLACES);
+    c.words = take_number(a, 1, MAX_WORDS);
+    const size_t n_keys = take_number(a, 0, MAX_PLACES);
+    c.codes = take_input(a, (n_keys + LANES - 1) / LANES * LANES * c.words, sizeof *c.codes);
+    c.code_of = take_view(a, c.n, sizeof *c.code_of, PyBUF_SIMPLE, 1);
+    if (!a->is_bad && c.code_of == NULL && n_keys < c.n) reject(a, "has too few codes");
+    c.rows = take_input(a, c.n, sizeof *c.rows);
+    return c;
+}
+
+static PyObject *finish_rows(args_t *a, int are_held) {
+    release(a);
+    if (!are_held) return PyErr_Format(PyExc_ValueError, "a row is not in the index");
+    Py_RETURN_NONE;
+}
+
+/* codes(n, n_words, n_keys, codes, code_of, rows_of_index, m, rows, words): write the codes of m
+   rows (words_of_rows). code_of may be None. */
+FUNCTION(codes) {
+    args_t a = begin_args(items, n_items, CODED_ITEMS + 3);
+    const coded_t c = take_coded(&a);
     const size_t m = take_number(&a, 0, MAX_PLACES);
     const int64_t *rows = take_input(&a, m, sizeof *rows);
-    const uint64_t *query = take_input(&a, words, sizeof *query);
+    uint64_t *words = take_output(&a, m * c.words, sizeof *words);
+    int are_held;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(are_held = words_of_rows(&c, rows, m, words))
+    return finish_rows(&a, are_held);
+}
+
+/* distances(n, n_words, n_keys, codes, code_of, rows_of_index, m, rows, query, distances): write
+   the Hamming distances of m rows (distances_of_rows). code_of may be None. */
+FUNCTION(distances) {
+    args_t a = begin_args(items, n_items, CODED_ITEMS + 4);
+    const coded_t c = take_coded(&a);
+    const size_t m = take_number(&a, 0, MAX_PLACES);
+    const int64_t *rows = take_input(&a, m, sizeof *rows);
+    const uint64_t *query = take_input(&a, c.words, sizeof *query);
     int64_t *found = take_output(&a, m, sizeof *found);
     int are_held;
     RETURN_IF_BAD(a)
-    are_held =
-        distances_of_rows(codes, code_of, n, words, index_rows, rows, m, query, found);
-    release(&a);
-    if (!are_held) return PyErr_Format(PyExc_ValueError, "a row is not in the index");
-    Py_RETURN_NONE;
+    WITHOUT_LOCK(are_held = distances_of_rows(&c, rows, m, query, found))
+    return finish_rows(&a, are_held);
 }
 
 /* round(n_queries, n_bits, weights, max_bits, whole, totals): round weights to whole numbers
@@ -408,8 +433,9 @@ FUNCTION(best_by_words_) {
 
 /* best_by_both(*scores, rows, places, n_codes, n_words, n_keys, codes, code_of, weights, total,
    words_mean, words_deviation, codes_mean, codes_deviation, weight, guard_row, guard_score,
-   only_matches, n_seeds, seed_rows, seed_codes, n_first, first_rows, highest, k, entries): write the best documents and their
-   scores; return their number (best_by_both). guard_row is one more than the row. */
+   only_matches, n_seeds, seed_rows, seed_distances, n_first, first_rows, highest, k, entries):
+   write the best documents and their scores; return their number (best_by_both). guard_row is one
+   more than the row. */
 FUNCTION(best_by_both_) {
     args_t a = begin_args(items, n_items, 3 + 25);
     const scores_t scores = take_scores(&a);
@@ -437,7 +463,7 @@ FUNCTION(best_by_both_) {
     f.only_matches = (int)take_number(&a, 0, 1);
     f.n_seeds = take_number(&a, 0, MAX_PLACES);
     f.seed_rows = take_input(&a, f.n_seeds, sizeof *f.seed_rows);
-    f.seed_codes = take_input(&a, f.n_seeds, sizeof *f.seed_codes);
+    f.seed_distances = take_input(&a, f.n_seeds, sizeof *f.seed_distances);
     f.n_first = take_number(&a, 0, MAX_PLACES);
     f.first_rows = take_input(&a, f.n_first, sizeof *f.first_rows);
     f.highest = take_view(&a, n_blocks(&scores), sizeof *f.highest, PyBUF_SIMPLE, 1);
@@ -498,6 +524,21 @@ FUNCTION(discriminant_) {
     double *weights = take_output(&a, n_bits, sizeof *weights);
     RETURN_IF_BAD(a)
     discriminant(codes, n_codes, n_bits, sums, n_all, unit, precision, whole, weights);
+    release(&a);
+    Py_RETURN_NONE;
+}
+
+/* unite(n, query, learned, factor, weights): write the weights of a query that has learned
+   (unite). */
+FUNCTION(unite_) {
+    args_t a = begin_args(items, n_items, 5);
+    const size_t n = take_number(&a, 1, 64 * MAX_WORDS);
+    const float *query = take_input(&a, n, sizeof *query);
+    const double *learned = take_input(&a, n, sizeof *learned);
+    const double factor = take_double(&a);
+    float *weights = take_output(&a, n, sizeof *weights);
+    RETURN_IF_BAD(a)
+    unite(query, learned, n, factor, weights);
     release(&a);
     Py_RETURN_NONE;
 }
@@ -566,6 +607,7 @@ static PyMethodDef methods[] = {
     METHOD("order", order),
     METHOD("pairs", pairs),
     METHOD("count", count),
+    METHOD("codes", codes),
     METHOD("distances", distances),
     METHOD("mark", mark),
     METHOD("round", round_),
@@ -579,6 +621,7 @@ static PyMethodDef methods[] = {
     METHOD("with_all", with_all),
     METHOD("discriminant", discriminant_),
     METHOD("moments", moments),
+    METHOD("unite", unite_),
     METHOD("paths", paths),
     METHOD("use", use),
     {NULL, NULL, 0, NULL},

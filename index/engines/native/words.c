@@ -21,10 +21,12 @@
 #define SHARES_AT_ONCE 64
 
 /* Round a number of less than 2^51 to a whole number, ties to even, as rint() does: beside this
-   number, a double has no digits after the point. */
+   number, a double has no digits after the point, and its last bits are the whole number. */
 INLINE int64_t rounded(double x) {
-    const double shift = 0x1.8p52;
-    return (int64_t)((x + shift) - shift);
+    const double shift = 0x1.8p52, shifted = x + shift;
+    int64_t bits, of_shift;
+    memcpy(&bits, &shifted, sizeof bits), memcpy(&of_shift, &shift, sizeof of_shift);
+    return bits - of_shift;
 }
 
 INLINE int64_t score_at(const scores_t *s, size_t i) {
@@ -71,34 +73,58 @@ INLINE size_t impact_at(const impacts_t *impacts, size_t i) {
     return ((const uint32_t *)impacts->of_postings)[i];
 }
 
+/* Tell whether n numbers are below a bound: all at once, so that loops over them need no branch,
+   which takes two thirds of the time. */
+INLINE int are_below(const uint32_t *numbers, size_t n, size_t bound) {
+    uint32_t highest = 0;
+    for (size_t i = 0; i < n; i++) highest = numbers[i] > highest ? numbers[i] : highest;
+    return !n || highest < bound;
+}
+
 /* Write where the scores of the documents of n postings are; return 0 if one is nowhere. */
 static int find_targets(const postings_t *p, const scores_t *s, size_t at, size_t n,
                         uint32_t *targets) {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t position = (uint32_t)p->positions[at + i];
-        if (position >= p->n_documents) return 0;
-        if (p->targets != NULL) position = (uint32_t)p->targets[position];
-        if (position >= s->n) return 0;
-        targets[i] = position;
-    }
+    const uint32_t *positions = (const uint32_t *)p->positions + at;
+    if (!are_below(positions, n, p->n_documents)) return 0;
+    if (p->targets == NULL)
+        memcpy(targets, positions, n * sizeof *targets);
+    else
+        for (size_t i = 0; i < n; i++) targets[i] = (uint32_t)p->targets[positions[i]];
+    return are_below(targets, n, s->n);
+}
+
+/* Write what a term adds by n postings; return 0 if an impact is unknown. */
+static int find_parts(const impacts_t *impacts, double weight, size_t at, size_t n,
+                      int64_t *parts) {
+    uint32_t numbers[POSTINGS_AT_ONCE];
+    if (impacts->width == 2)
+        for (size_t i = 0; i < n; i++)
+            numbers[i] = ((const uint16_t *)impacts->of_postings)[at + i];
+    else
+        for (size_t i = 0; i < n; i++) numbers[i] = (uint32_t)impact_at(impacts, at + i);
+    if (!are_below(numbers, n, impacts->n)) return 0;
+    for (size_t i = 0; i < n; i++) parts[i] = rounded(weight * impacts->saturations[numbers[i]]);
     return 1;
 }
 
 int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
               const scores_t *s) {
     uint32_t targets[POSTINGS_AT_ONCE];
+    int64_t parts[POSTINGS_AT_ONCE];
     for (size_t t = 0; t < query->n; t++) {
         size_t begin, end;
         if (!find_postings(p, query->terms[t], &begin, &end)) return 0;
         for (size_t at = begin; at < end; at += POSTINGS_AT_ONCE) {
             const size_t n = end - at < POSTINGS_AT_ONCE ? end - at : POSTINGS_AT_ONCE;
             if (!find_targets(p, s, at, n, targets)) return 0;
-            for (size_t i = 0; i < n; i++) {
-                const size_t impact = impact_at(impacts, at + i);
-                if (impact >= impacts->n) return 0;
-                const int64_t part = rounded(query->weights[t] * impacts->saturations[impact]);
-                add_score(s, targets[i], part * query->repeats[t]);
-            }
+            if (!find_parts(impacts, query->weights[t], at, n, parts)) return 0;
+            const int64_t repeats = query->repeats[t];
+            if (s->is_long)
+                for (size_t i = 0; i < n; i++)
+                    ((int64_t *)s->scores)[targets[i]] += parts[i] * repeats;
+            else
+                for (size_t i = 0; i < n; i++)
+                    ((int32_t *)s->scores)[targets[i]] += (int32_t)(parts[i] * repeats);
         }
     }
     return 1;
@@ -117,11 +143,10 @@ int add_summaries(const postings_t *p, const query_terms_t *query, const summari
     for (size_t t = 0; t < query->n; t++) {
         size_t begin, end;
         if (!find_postings(p, query->terms[t], &begin, &end)) return 0;
-        for (size_t at = begin; at < end; at++) {
-            const uint32_t position = (uint32_t)p->positions[at];
-            if (position >= p->n_documents) return 0;
-            shares[position] += (int32_t)query->repeats[t];
-        }
+        const uint32_t *positions = (const uint32_t *)p->positions + begin;
+        if (!are_below(positions, end - begin, p->n_documents)) return 0;
+        const int32_t share = (int32_t)query->repeats[t];
+        for (size_t i = 0; i < end - begin; i++) shares[positions[i]] += share;
     }
     const int32_t least = (int32_t)summaries->least;
     for (size_t i = 0; i < p->n_documents; i++) {
@@ -445,12 +470,13 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
     /* The seeds are the best by codes, so codes add no more to another document than to any seed. */
     double most = 0;
     for (size_t i = 0; i < f->n_seeds; i++) {
+        const int64_t by_code = f->total - 2 * f->seed_distances[i];
         const double by_codes =
-            f->weight * standardized(f->seed_codes[i], f->codes_mean, f->codes_deviation);
+            f->weight * standardized(by_code, f->codes_mean, f->codes_deviation);
         if (i == 0 || by_codes < most) most = by_codes;
         const int64_t by_words = score_of_row(f, s, f->seed_rows[i]);
         if (f->seed_rows[i] == f->guard_row || (f->only_matches && by_words <= 0)) continue;
-        const double score = fused_score(f, by_words, f->seed_codes[i]);
+        const double score = fused_score(f, by_words, by_code);
         offer_best(&best, (scored_t){score, f->seed_rows[i]});
     }
     if (f->guard_row >= 0) offer_best(&best, (scored_t){f->guard_score, f->guard_row});
