@@ -97,8 +97,6 @@ from hummingbit.index.records import (
 )
 from hummingbit.index.schema import Description
 from hummingbit.index.search import (
-    PLAIN_OPTIONS,
-    RANKING_NAMES,
     Position,
     Search,
     SearchOptions,
@@ -398,18 +396,9 @@ class SearchableCollection(CollectionBase, ABC):
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.find`."""
-        values = (
-            *(options.radius, options.cursor, options.hybrid, options.rescore, options.offset),
-            options.syntax,
-            options.score_threshold,
-        )
         if not self.n_bits:
             check_by_words(options)
-        in_range = options.ranking in RANKING_NAMES and 1 <= options.k <= MAX_K
-        is_plain = values == PLAIN_OPTIONS and not options.is_thinned
-        is_plain = is_plain and options.group_by is None and options.facets is None
-        if not is_plain or not in_range:
-            options.check(self.n_bits, len(queries))
+        options.check(self.n_bits, len(queries))
         encoded = (
             queries
             if isinstance(queries, EncodedQueries)

@@ -945,8 +945,8 @@ class Field:
     def best(self, terms: Sequence[TermWeight], average_length: float, k: int) -> ScoredRows:
         """Return the `k` best documents, as :meth:`Matches.best` of :meth:`matches` does.
 
-        The kernel finds them without the scores of the others. So a search for one of 120 questions
-        among 5,217 docstrings reads half of the postings (``python -m benchmarks.lexical``).
+        The kernel finds them in one call, which takes 18 µs in place of 24 for a question to 5,217
+        docstrings, and as long among 100,000 short texts (``python -m benchmarks.lexical``).
         """
         if not terms or len(terms) > TERMS_AT_ONCE or k > MOST_IN_HEAP or kernel.native is None:
             return self.matches(terms, average_length, np.int64).best(k)

@@ -1084,9 +1084,6 @@ def cursor_identity(
 # attempt.
 
 
-# The radius, cursor, hybrid, rescore, offset, syntax and threshold of most searches, which need no
-# further checks.
-PLAIN_OPTIONS = (None, None, None, None, 0, None, None)
 RANKING_NAMES = frozenset({None, *RANKINGS})
 # These limit the memory of a batch of large pages, and the time of one of its slices.
 HITS_AT_ONCE = 400_000

@@ -399,11 +399,8 @@ int add_summaries(const postings_t *p, const query_terms_t *query, const summari
 /* Write the k best scores above 0, or fewer, and their positions; return their number. `highest`
    receives the highest of each SCORES_AT_ONCE scores. */
 size_t best_by_words(const scores_t *s, int64_t *highest, size_t k, scored_t *entries);
-/* Write the k best live documents for at most TERMS_AT_ONCE terms, which have weights above 0, as
-   scores and positions, and their number. Terms are read from the heaviest to the lightest; once
-   those left cannot bring other documents among the best, only the few that can still be are looked
-   up in their postings. Return 0 if a posting is out of bounds, -1 if memory ran out. Source:
-   Turtle and Flood, "Query evaluation: strategies and optimizations" (1995), max-score. */
+/* Write the k best live documents for at most TERMS_AT_ONCE terms, as scores and positions, and their
+   number. Return 0 if a posting is out of bounds, -1 if memory ran out. */
 #define TERMS_AT_ONCE 16
 int best_by_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
                   const uint8_t *live, size_t k, scored_t *entries, size_t *n);

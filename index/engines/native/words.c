@@ -13,10 +13,6 @@
 #define CANDIDATES_AT_ONCE 256
 /* The postings that are read at a time. */
 #define POSTINGS_AT_ONCE 512
-/* The most documents whose scores are completed by looking up terms, and the postings that are read
-   in the time of a look-up. */
-#define FEW_DOCUMENTS 512
-#define POSTINGS_A_LOOKUP 8
 /* The shares that are compared with the least one at a time. */
 #define SHARES_AT_ONCE 64
 
@@ -275,93 +271,21 @@ size_t best_by_words(const scores_t *s, int64_t *highest, size_t k, scored_t *en
     return best.n;
 }
 
-/* ---- the best by the terms of a query, without reading all of their postings */
-
-/* The postings of a term of a query, and the most that it adds to a score. */
-typedef struct {
-    size_t begin, end, term;
-    int64_t most;
-} listed_t;
-
-/* Write the positions of live documents whose scores are at least `least`; return 0 if they are
-   more than `most`. */
-static size_t find_few(const scores_t *s, const uint8_t *live, int64_t least, size_t most,
-                       uint32_t *few) {
-    size_t n = 0;
-    for (size_t i = 0; i < s->n; i += SCORES_AT_ONCE) {
-        const size_t end = end_of_block(s, i);
-        if (highest_of_block(s, i, end) < least) continue;
-        for (size_t j = i; j < end; j++) {
-            if (score_at(s, j) < least || (live != NULL && !live[j])) continue;
-            if (n == most) return 0;
-            few[n++] = (uint32_t)j;
-        }
-    }
-    return n;
-}
-
-/* Add the parts of a term to the scores of a few documents; return 0 if an impact is unknown. */
-static int add_to_few(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
-                      const listed_t *list, const scores_t *s, const uint32_t *few, size_t n) {
-    size_t at = list->begin;
-    for (size_t i = 0; i < n; i++) {
-        at = next_at_least(p->positions, at, list->end, (int32_t)few[i]);
-        if (at == list->end) break;
-        if ((uint32_t)p->positions[at] != few[i]) continue;
-        const size_t impact = impact_at(impacts, at);
-        if (impact >= impacts->n) return 0;
-        const int64_t part = rounded(query->weights[list->term] * impacts->saturations[impact]);
-        add_score(s, few[i], part * query->repeats[list->term]);
-    }
-    return 1;
-}
-
 int best_by_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
                   const uint8_t *live, size_t k, scored_t *entries, size_t *n) {
-    listed_t lists[TERMS_AT_ONCE];
-    /* What the terms that were not read add to a score at most, and their postings. */
-    int64_t most = 0;
-    size_t left = 0;
-    for (size_t t = 0; t < query->n; t++) {
-        listed_t list = {0, 0, t, (rounded(query->weights[t]) + 1) * query->repeats[t]};
-        if (!find_postings(p, query->terms[t], &list.begin, &list.end)) return 0;
-        most += list.most, left += list.end - list.begin;
-        size_t at = t;
-        for (; at && lists[at - 1].most < list.most; at--) lists[at] = lists[at - 1];
-        lists[at] = list;
-    }
-    const int is_long = most > INT32_MAX;
-    scores_t s = {calloc(p->n_documents + 1, is_long ? 8 : 4), p->n_documents, is_long};
+    double most = 0;
+    for (size_t t = 0; t < query->n; t++)
+        most += (query->weights[t] + 1) * (double)query->repeats[t];
+    const int is_long = !(most < INT32_MAX);
+    const scores_t s = {calloc(p->n_documents + 1, is_long ? 8 : 4), p->n_documents, is_long};
     if (s.scores == NULL) return -1;
     best_t best = {entries, 0, k};
-    uint32_t few[FEW_DOCUMENTS];
-    size_t n_few = 0;
-    int is_ok = 1;
-    for (size_t t = 0; is_ok && t < query->n; t++) {
-        const listed_t *list = lists + t;
-        if (t && !n_few && left > p->n_documents / 4) {
-            best.n = 0;
-            offer_scores(&s, live, NULL, &best);
-            const int64_t least = best.n == k ? (int64_t)entries[0].score - most : 0;
-            const size_t worth = left / POSTINGS_A_LOOKUP;
-            if (least > 0)
-                n_few = find_few(&s, live, least, worth < FEW_DOCUMENTS ? worth : FEW_DOCUMENTS,
-                                 few);
-        }
-        const query_terms_t one = {1, query->terms + list->term, query->repeats + list->term,
-                                   query->weights + list->term};
-        is_ok = n_few ? add_to_few(p, impacts, query, list, &s, few, n_few)
-                      : add_terms(p, impacts, &one, &s);
-        most -= list->most, left -= list->end - list->begin;
-    }
-    best.n = 0;
-    for (size_t i = 0; i < n_few; i++)
-        offer_best(&best, (scored_t){(double)score_at(&s, few[i]), (int64_t)few[i]});
-    if (!n_few) offer_scores(&s, live, NULL, &best);
+    const int is_within = add_terms(p, impacts, query, &s);
+    if (is_within) offer_scores(&s, live, NULL, &best);
     sort_best(&best);
     free(s.scores);
     *n = best.n;
-    return is_ok;
+    return is_within;
 }
 
 /* ---- the best by words and codes */

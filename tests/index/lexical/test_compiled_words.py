@@ -86,7 +86,7 @@ def test_the_best_for_rare_and_frequent_terms_are_the_best_of_all_scores(
     seed: int, n_documents: int, k: int, share_removed: float
 ) -> None:
     rng = np.random.default_rng(seed)
-    # Word i is in about one in i + 1 documents, so postings of the first ones are passed over.
+    # Word i is in about one in i + 1 documents.
     words = [f"w{at}" for at in range(60)]
     texts = [
         " ".join(word for at, word in enumerate(words) if rng.random() < 1 / (at + 1)) or "none"
