@@ -6,6 +6,8 @@ of the demo, over the docstrings of the packages installed here, with the demo's
 
 - *in the process*: the least time of a search in some rounds, the mean over the questions. Searches
   by all rankings take turns, so each finds the caches of the processor as another left them.
+- *once*: the same for texts that are searched for only once by a ranking, some words of documents,
+  so nothing that is kept of an earlier query helps. The median of the texts.
 - *served*: the processor time of the server's process for a search, one client, the median and the
   least of rounds, in which the rankings take turns.
 - *tantivy*: BM25 of the same texts by its Python package, stemmed; the id of each hit is read, as
@@ -26,6 +28,7 @@ With ``--folder``, the collection is kept there for the next run.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import shutil
 import statistics
@@ -43,6 +46,7 @@ from benchmarks.harness.by_hand_server import WordSearch
 from benchmarks.harness.processes import running, service_process
 from benchmarks.harness.service_corpus import Corpus, K
 from benchmarks.harness.service_peers import System, txtai
+from benchmarks.harness.zipfian_texts import runs_of_words
 from benchmarks.kernel import processor
 from benchmarks.service import measure
 from hummingbit.commands.demo import NAME, RECIPE
@@ -74,14 +78,16 @@ def main() -> None:
         folder = args.folder or Path(scratch)
         corpus = kept_docstrings(folder)
         with DataFolder(folder, writable=False) as data_folder:
-            own = times_in_process(data_folder.collection(NAME), corpus)
+            own, once = times_in_process(data_folder.collection(NAME), corpus)
         with hummingbit_rankings(corpus) as systems:
             served = [measure(systems, 1, args.seconds, 1) for _ in range(args.rounds)]
-        print(f"{len(corpus.codes):,} documents{'in the process':>26}{'served, CPU':>24}")
+        columns = f"{'in the process':>26}{'once':>12}{'served, CPU':>15}"
+        print(f"{len(corpus.codes):,} documents{columns}")
         for name, microseconds in own.items():
             cpu = [run[name]["processor_us"] for run in served if name in run] or [np.nan]
             median, least = statistics.median(cpu), min(cpu)
-            print(f"{name:<20}{microseconds:>17.0f} µs{median:>12.0f} µs, least {least:.0f} µs")
+            own_times = f"{microseconds:>17.0f} µs{once[name]:>9.0f} µs"
+            print(f"{name:<20}{own_times}{median:>12.0f} µs, least {least:.0f} µs")
         if args.clients:
             print_rates(corpus, args)
 
@@ -104,9 +110,12 @@ def kept_docstrings(folder: Path) -> Corpus:
     return Corpus(folder, codes, questions, codes[: len(questions)])
 
 
-def times_in_process(collection: CollectionBackend, corpus: Corpus) -> Mapping[str, float]:
-    """Return the microseconds of a search by each ranking, and by tantivy."""
-    words = WordSearch(json.loads((corpus.folder / "texts.json").read_text()))
+def times_in_process(
+    collection: CollectionBackend, corpus: Corpus
+) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Return the microseconds of a search by each ranking, and by tantivy: repeated, and once."""
+    texts = json.loads((corpus.folder / "texts.json").read_text())
+    words = WordSearch(texts)
 
     def search(ranking: str, text: str) -> object:
         return collection.search([Query(text=text)], K, ranking=ranking, with_cursor=False)
@@ -115,6 +124,12 @@ def times_in_process(collection: CollectionBackend, corpus: Corpus) -> Mapping[s
         **{ranking: partial(search, ranking) for ranking in RANKINGS},
         TANTIVY: lambda text: words.search(text, K),
     }
+    unseen = runs_of_words(np.random.default_rng(0), texts, len(searches) * QUESTIONS * ROUNDS)
+    once: dict[str, list[float]] = {name: [] for name in searches}
+    for text, (name, work) in zip(unseen, itertools.cycle(searches.items()), strict=False):
+        start = time.perf_counter()
+        work(text)
+        once[name].append((time.perf_counter() - start) * 1e6)
     least = {name: [np.inf] * len(corpus.queries) for name in searches}
     for _ in range(ROUNDS):
         for position, text in enumerate(corpus.queries):
@@ -123,7 +138,8 @@ def times_in_process(collection: CollectionBackend, corpus: Corpus) -> Mapping[s
                 work(text)
                 seconds = time.perf_counter() - start
                 least[name][position] = min(least[name][position], seconds)
-    return {name: statistics.fmean(times) * 1e6 for name, times in least.items()}
+    repeated = {name: statistics.fmean(times) * 1e6 for name, times in least.items()}
+    return repeated, {name: statistics.median(times) for name, times in once.items()}
 
 
 @contextmanager
