@@ -118,7 +118,8 @@ def survey(source: Path, settings: Layout) -> Survey:
     The text is the field with a usual name, or else the one with the longest strings that hardly
     repeat. If no field is one, the fields of objects inside the records are looked through.
     If there is also a title, it is joined to the text. The label is a field with a usual
-    name whose values repeat, or else the only field whose values repeat, unless these are numbers.
+    name whose values repeat, or else the only field whose values repeat, unless these are numbers
+    or it is named as a title.
     The id is a field with a usual name whose values do not repeat. The usual names are those of
     :mod:`hummingbit.corpus.layout`. If at least half of the texts have tags of HTML, they are
     HTML.
@@ -389,12 +390,21 @@ def _find_label(
         field.name for field in possible if field not in usual and _is_no_label(field, records)
     ]
     named = (field.name for field in possible if field.name not in unlike)
-    candidates = tuple(sorted(named, key=lambda name: _are_quantities(name, records)))
+    candidates = tuple(
+        sorted(named, key=lambda name: (_is_title(name), _are_quantities(name, records)))
+    )
     if usual:
         return usual[0].name, candidates
-    if len(candidates) == 1 and not _are_quantities(candidates[0], records):
-        return candidates[0], candidates
+    others = [name for name in candidates if not _is_title(name)]
+    if len(others) == 1 and not _are_quantities(others[0], records):
+        return others[0], candidates
     return None, candidates
+
+
+def _is_title(name: str) -> bool:
+    """Tell whether a field has the name of a title, which is no label though its values repeat."""
+    rank = rank_of(name, TITLE_NAMES)
+    return rank is not None and rank[0] == 0
 
 
 def _differ(name: str, records: Sequence[Mapping[str, Any]]) -> bool:

@@ -69,6 +69,7 @@ from hummingbit.training.pipeline import (
     Trained,
     check_labels,
     choose_features,
+    one_blas_thread,
     split,
     write_encoder,
 )
@@ -768,6 +769,7 @@ def _pack(class_logits: Floats, content_logits: Floats) -> Codes:
 # The run
 
 
+@one_blas_thread()
 def train_class_codes(
     data: TrainingData,
     recipe: ClassCodeRecipe,

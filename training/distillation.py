@@ -66,6 +66,7 @@ from hummingbit.training.pipeline import (
     Trained,
     check_labels,
     choose_features,
+    one_blas_thread,
 )
 from hummingbit.training.queries import ClozeTask
 from hummingbit.training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
@@ -375,6 +376,7 @@ def _overlap(found_QK: Tensor, expected_QK: Tensor) -> float:
 # The run, and the objectives of transfer
 
 
+@one_blas_thread()
 def distill(
     data: TrainingData,
     teacher: Teacher,

@@ -52,6 +52,7 @@ from hummingbit.training.data import Rows, TrainingData, TrainingDataError
 from hummingbit.training.layers import each_on_one_core, straight_through_signs, weighted_sum
 from hummingbit.training.objectives.neighbours import ranking_loss
 from hummingbit.training.optimizers import SparseAdam
+from hummingbit.training.pipeline import one_blas_thread
 
 METRIC = "nDCG@10"
 LEAST_ERRORS = 2.0
@@ -90,6 +91,7 @@ class Taught:
     notes: tuple[str, ...] = ()
 
 
+@one_blas_thread()
 def train_judged(
     start: Path,
     data: TrainingData,

@@ -24,7 +24,13 @@ from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.data import Rows, TrainingData, TrainingDataError
-from hummingbit.training.pipeline import Trained, choose_features, split, write_encoder
+from hummingbit.training.pipeline import (
+    Trained,
+    choose_features,
+    one_blas_thread,
+    split,
+    write_encoder,
+)
 from hummingbit.training.text_features import TermCounts, hashed_order, principal_directions
 
 _DIRECTIONS = 384
@@ -41,6 +47,7 @@ class MadeQueries(NamedTuple):
     """``float32[Q, D]``, of length 1"""
 
 
+@one_blas_thread()
 def train_linear(
     data: TrainingData, recipe: LinearRecipe, out: Path, *, overwrite: bool = False
 ) -> Trained:

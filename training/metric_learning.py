@@ -57,6 +57,7 @@ from hummingbit.training.pipeline import (
     Trained,
     check_labels,
     choose_features,
+    one_blas_thread,
     split,
 )
 from hummingbit.training.programs import program_pairs, read_programs
@@ -251,6 +252,7 @@ the documents are matrices.
 # The run
 
 
+@one_blas_thread()
 def train_metric(
     data: TrainingData,
     recipe: MetricRecipe,

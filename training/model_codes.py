@@ -52,7 +52,14 @@ from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.training.data import TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import MadeQueries, itq_rotation
 from hummingbit.training.model_folders import ModelFolder, in_8_bits, read_model
-from hummingbit.training.pipeline import Split, Trained, check_labels, split, write_encoder
+from hummingbit.training.pipeline import (
+    Split,
+    Trained,
+    check_labels,
+    one_blas_thread,
+    split,
+    write_encoder,
+)
 from hummingbit.training.teachers import Teacher, check_vectors_place, save_vectors
 from hummingbit.training.text_features import have_more_terms
 
@@ -66,6 +73,7 @@ _DOCUMENTS_AT_ONCE = 256
 _ASKED = 4_000
 
 
+@one_blas_thread()
 def train_model(
     data: TrainingData,
     recipe: ModelRecipe,

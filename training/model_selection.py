@@ -157,7 +157,10 @@ def score(trial: Trial, recipe: Recipe) -> float:
     inner = replace(recipe, label_fraction=1.0, validation_share=0.0)
     with TemporaryDirectory() as folder:
         encoder = train(trial.training, inner, Path(folder, "encoder"), progress=False).encoder
-    evaluation = evaluate_encoder(encoder, trial.database, trial.queries, [trial.metric])
+    # A query may have the text of a document that was learned from.
+    evaluation = evaluate_encoder(
+        encoder, trial.database, trial.queries, [trial.metric], keep_learned=True
+    )
     values = evaluation.expected_per_query[trial.metric]
     clusters = [values[trial.query_classes == number] for number in np.unique(trial.query_classes)]
     return float(np.mean([cluster.mean() for cluster in clusters]))

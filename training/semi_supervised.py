@@ -59,6 +59,7 @@ from hummingbit.training.pipeline import (
     Trained,
     check_labels,
     choose_features,
+    one_blas_thread,
     split,
 )
 from hummingbit.training.queries import ClozeTask
@@ -130,6 +131,7 @@ MAX_LEARNED = 100_000
 UNIT_ROW_SCALE = 5.0
 
 
+@one_blas_thread()
 def train(
     data: TrainingData,
     recipe: Recipe,

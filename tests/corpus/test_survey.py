@@ -313,6 +313,19 @@ def test_prices_and_dates_are_not_proposed_as_labels(tmp_path: Path, value: str)
     assert survey(path, Layout()).label_candidates == ("colour",)
 
 
+@pytest.mark.parametrize("title", ["titre", "Titel", "título", "title"])
+@pytest.mark.parametrize("other", [None, "origine", "Quelle", "fuente"])
+def test_a_title_that_repeats_is_no_label(tmp_path: Path, title: str, other: str | None) -> None:
+    titles = [f"monthly report {row % 7}" for row in range(90)]
+    names = ["id", title, "text"] if other is None else ["id", title, "text", other]
+    columns: list[list[Any]] = [numbers(0), titles, TEXTS]
+    if other is not None:
+        columns.append([f"s{row % 3}" for row in range(90)])
+    found = survey(table(tmp_path, names, *columns), Layout())
+    assert found.layout.label_field == other
+    assert found.label_candidates == ((title,) if other is None else (other, title))
+
+
 def test_a_year_is_no_label_unless_it_is_named_as_one(tmp_path: Path) -> None:
     years = [1990 + at % 20 for at in range(len(TEXTS))]
     found = survey(table(tmp_path, ["text", "year"], TEXTS, years), Layout())

@@ -11,6 +11,7 @@ from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import Recipe
+from hummingbit.evaluation.relevance import Labelled
 from hummingbit.training import model_selection
 from hummingbit.training.data import TrainingDataError, gather
 from hummingbit.training.model_selection import (
@@ -48,6 +49,15 @@ def test_the_trials_are_short_runs_on_two_folds_of_the_shown_labels() -> None:
     assert replace(chosen, word_dropout=0.5) == RECIPE
     assert [line.split(":")[0] for line in lines] == ["trial"] * 2 + ["chosen"]
     assert lines[-1] == f"chosen: word dropout {chosen.word_dropout:g}"
+
+
+def test_texts_that_repeat_are_queries_of_trials_all_the_same() -> None:
+    trial = hold_out_grouped_fold(gather(topic_documents(120)), RECIPE)
+    learned, new = trial.database.take([0, 1, 2]), trial.queries
+    queries = Labelled([*learned.inputs, *new.inputs], [*learned.labels, *new.labels])
+    classes = np.concatenate([np.zeros(3, dtype=np.int64), trial.query_classes])
+    repeated = replace(trial, queries=queries, query_classes=classes)
+    assert 0 < score(repeated, replace(RECIPE, epochs=1)) <= 1
 
 
 @pytest.mark.parametrize(
