@@ -374,30 +374,42 @@ class SearchOptions:
 
     def check(self, n_bits: int, n_queries: int) -> None:
         """Raise InputError unless the options are valid for `n_queries` queries of `n_bits`."""
-        if not 1 <= self.k <= MAX_K:
-            raise InputError("limit", f"is {self.k}; it must be from 1 to {MAX_K}")
-        if self.ranking is not None:
-            check_ranking(self.ranking)
-        _check_syntax(self.syntax)
-        self._check_groups_and_facets()
+        self._check_numbers(n_bits)
+        if self.ranking not in RANKING_NAMES:
+            check_ranking(str(self.ranking))
+        if self.syntax is not None:
+            _check_syntax(self.syntax)
+        if self.group_by is not None:
+            self._check_groups(self.group_by)
         if self.radius is not None:
             self._check_radius(self.radius, n_bits)
-        if not 0 <= self.offset <= MAX_OFFSET:
-            hint = f"it must be from 0 to {MAX_OFFSET}; to go further, use a cursor"
-            raise InputError("offset", f"is {self.offset}; {hint}")
         if self.cursor is not None and n_queries != 1:
             raise InputError("cursor", f"continues a single query; this search has {n_queries}")
         if self.cursor is not None and self.offset:
             raise InputError("offset", f"is {self.offset}; with a cursor it must be left out")
-        bits = self.collapse_duplicates
-        if bits is not None and not 0 <= bits <= n_bits:
-            raise InputError("collapse_duplicates", f"is {bits}; it must be from 0 to {n_bits}")
-        self._check_diversity()
-        self._check_threshold()
+        if self.diversity is not None:
+            self._check_diversity(self.diversity)
         if self.hybrid is not None:
             check_hybrid(self.hybrid)
         if self.rescore is not None:
             self._check_rescore(self.rescore)
+
+    def _check_numbers(self, n_bits: int) -> None:
+        bits, least, depth = self.collapse_duplicates, self.score_threshold, self.facet_depth
+        if not 1 <= self.k <= MAX_K:
+            raise InputError("limit", f"is {self.k}; it must be from 1 to {MAX_K}")
+        if not 1 <= self.group_size <= MAX_GROUP_SIZE:
+            message = f"is {self.group_size}; it must be from 1 to {MAX_GROUP_SIZE}"
+            raise InputError("group_size", message)
+        if depth is not None and not 1 <= depth <= MAX_OFFSET:
+            raise InputError("facet_depth", f"is {depth}; it must be from 1 to {MAX_OFFSET:,}")
+        if not 0 <= self.offset <= MAX_OFFSET:
+            hint = f"it must be from 0 to {MAX_OFFSET}; to go further, use a cursor"
+            raise InputError("offset", f"is {self.offset}; {hint}")
+        if bits is not None and not 0 <= bits <= n_bits:
+            raise InputError("collapse_duplicates", f"is {bits}; it must be from 0 to {n_bits}")
+        if least is not None and not 0 <= least <= 1:
+            raise InputError("score_threshold", f"is {least:g}; it must be from 0 to 1")
 
     @property
     def n_candidates(self) -> int:
@@ -444,32 +456,17 @@ class SearchOptions:
             return "diversity"
         return "rrf" if self.hybrid is not None and self.hybrid.rrf is not None else ""
 
-    def _check_threshold(self) -> None:
-        least = self.score_threshold
-        if least is not None and not 0 <= least <= 1:
-            raise InputError("score_threshold", f"is {least:g}; it must be from 0 to 1")
-
-    def _check_diversity(self) -> None:
-        if self.diversity is None:
-            return
-        if not 0 <= self.diversity <= 1:
-            raise InputError("diversity", f"is {self.diversity:g}; it must be from 0 to 1")
+    def _check_diversity(self, diversity: float) -> None:
+        if not 0 <= diversity <= 1:
+            raise InputError("diversity", f"is {diversity:g}; it must be from 0 to 1")
         if self.offset + self.k > MAX_DIVERSE:
-            found = f"is {self.diversity:g}, and offset + limit {self.offset + self.k:,}"
+            found = f"is {diversity:g}, and offset + limit {self.offset + self.k:,}"
             raise InputError("diversity", f"{found}; it takes at most {MAX_DIVERSE:,} hits")
         if self.rerank:
             raise InputError("rerank", "cannot be combined with diversity; use one of them")
 
-    def _check_groups_and_facets(self) -> None:
-        if not 1 <= self.group_size <= MAX_GROUP_SIZE:
-            message = f"is {self.group_size}; it must be from 1 to {MAX_GROUP_SIZE}"
-            raise InputError("group_size", message)
-        depth = self.facet_depth
-        if depth is not None and not 1 <= depth <= MAX_OFFSET:
-            raise InputError("facet_depth", f"is {depth}; it must be from 1 to {MAX_OFFSET:,}")
-        if self.group_by is None:
-            return
-        check_field(self.group_by, "group_by")
+    def _check_groups(self, group_by: str) -> None:
+        check_field(group_by, "group_by")
         if self.k * self.group_size > MAX_K:
             message = f"times limit is {self.k * self.group_size:,}; it must be at most {MAX_K:,}"
             raise InputError("group_size", message)
@@ -569,9 +566,9 @@ def check_hybrid_weight(weight: float | None, field: str = "hybrid_weight", name
         raise InputError(field, f"{name}is {weight:g}; {bounds}")
 
 
-def _check_syntax(syntax: str | None) -> None:
+def _check_syntax(syntax: str) -> None:
     """Raise InputError unless texts can be read by a syntax of that name."""
-    if syntax is not None and syntax not in SYNTAXES:
+    if syntax not in SYNTAXES:
         known = ", ".join(SYNTAXES)
         raise InputError("syntax", f"is {syntax[:40]!r}; it must be one of {known}")
 
