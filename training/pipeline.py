@@ -80,12 +80,14 @@ def one_blas_thread() -> Iterator[None]:
     """Let the libraries of linear algebra compute on one thread; the decorator of each training.
 
     So the number of cores changes no encoder. And the matrices are small: more threads wait for
-    each other in busy loops. With ``train static`` on the 1,400 texts of cranfield, two threads
-    take 158 s of the processor, 105 s with ``OMP_WAIT_POLICY=passive``, 87 s with
-    ``GOMP_SPINCOUNT=0``, and this 40 s; with ``ict`` 50 s, 47 s, 53 s and 21 s.
+    each other in busy loops. On two cores that others used too, ``train static`` with the 1,400
+    texts of cranfield took 158 s of the processor with two threads, 105 s with
+    ``OMP_WAIT_POLICY=passive``, 87 s with ``GOMP_SPINCOUNT=0``, and takes 65 s; ``ict`` took 50 s
+    and takes 23 s; ``class-codes`` with 3,000 texts of hwu64 took 25 s and takes 10 s.
     """
-    # Only libraries that are loaded are limited, and faiss has one of its own.
+    # Only libraries that are loaded are limited; these two packages have one each.
     import faiss  # noqa: F401, PLC0415 - commands that do not train need not wait for it
+    import scipy.linalg  # noqa: F401, PLC0415
 
     with threadpool_limits(1, "blas"):
         yield
