@@ -122,16 +122,16 @@ class SuggestingParser(argparse.ArgumentParser):
         return parsed, rest
 
     def _option_names(self) -> dict[str, str]:
-        """Return the name of the option that sets each attribute."""
-        visible = [action for action in self._actions if action.help != argparse.SUPPRESS]
-        return {
-            action.dest: next(
+        """Return the name of the option, or of the argument, that sets each attribute."""
+        names = {}
+        for action in self._actions:
+            shown = next(
                 (name for name in action.option_strings if name.startswith("--")),
-                action.option_strings[0],
+                action.option_strings[0] if action.option_strings else action.metavar,
             )
-            for action in visible
-            if action.option_strings
-        }
+            if action.help != argparse.SUPPRESS and isinstance(shown, str):
+                names[action.dest] = shown
+        return names
 
     def _may_lack_an_argument(self) -> bool:
         """Whether an argument without a dash may be left out, and so may follow options.
@@ -356,7 +356,6 @@ def _hint_to_install(name: str) -> str:
 
 def _run(arguments: list[str]) -> int:
     # Imported here, so that --help imports little.
-    from hummingbit.foundation.errors import HummingbitError  # noqa: PLC0415
     from hummingbit.foundation.slices import print_stages, rare_collections  # noqa: PLC0415
 
     with rare_collections():
@@ -364,11 +363,36 @@ def _run(arguments: list[str]) -> int:
     with print_stages(), nullcontext() if args.command in SERVING else rare_collections():
         try:
             status: int = args.run(args)
-        except HummingbitError as error:
-            if type(error).__module__.startswith(_OF_TRAINING):
-                error.args = (_by_option(str(error), args.option_names),)
+        except Exception as error:
+            _name_options(error, args.option_names)
             raise
     return status
+
+
+def _name_options(error: Exception, names: Mapping[str, str]) -> None:
+    """Let the message of an error name options, such as ``--limit``, in place of fields."""
+    from hummingbit.clients.transport import ServiceError  # noqa: PLC0415 - as in _explain
+    from hummingbit.foundation.errors import HummingbitError  # noqa: PLC0415
+
+    message = str(error)
+    if isinstance(error, ServiceError):
+        # The address, and then a field or the path of one.
+        if found := re.match(r"(https?://\S+: )([\w/]+)(?=: )", message):
+            fields = reversed(found[2].split("/"))
+            name = next((names[field] for field in fields if field in names), found[2])
+            message = f"{found[1]}{name}{message[found.end() :]}"
+    elif not isinstance(error, HummingbitError):
+        return
+    elif type(error).__module__.startswith(_OF_TRAINING):
+        message = _by_option(message, names)
+    elif error.field is not None:
+        name = names.get(error.field, error.field)
+        message = message.replace(f"{error.field}: ", f"{name}: ", 1)
+    else:
+        # Without a field, the message may name a file; a setting has an underscore.
+        message = re.sub(r"^[a-z]+_\w+(?= is )", lambda word: names.get(word[0], word[0]), message)
+    if message != str(error):
+        error.args = (message,)
 
 
 def _by_option(message: str, names: Mapping[str, str]) -> str:

@@ -190,7 +190,7 @@ def measure(
                 metrics,
                 settings,
                 rankings=rankings,
-                oversample=args.oversample or DEFAULT_OVERSAMPLE,
+                oversample=DEFAULT_OVERSAMPLE if args.oversample is None else args.oversample,
                 codes_weights=args.codes_weights or (),
                 teacher=args.teacher,
             )
@@ -620,7 +620,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " and the words and bits that match",
     )
     add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, option_names={"rescore": "--rankings"})
 
 
 def run(args: argparse.Namespace) -> int:

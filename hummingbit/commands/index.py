@@ -855,6 +855,7 @@ def configure_upkeep(actions: Actions) -> None:
         help="the ranking of searches that name none",
     )
     add_weight(rank)
+    rank.set_defaults(option_names={"hybrid_weight": "--weight"})
     language = add_action(
         actions, "language", run_language, "set or print the language of a collection's texts"
     )

@@ -18,6 +18,7 @@ from hummingbit.commands.options import (
     add_data_dir,
     add_label_field,
     add_service,
+    check_folder_above,
     naming,
     open_input,
     open_output,
@@ -87,6 +88,7 @@ def run_judged(args: argparse.Namespace) -> int:
         judgements = read_sheet(args.file.read_text(encoding="utf-8-sig"), str(args.file))
     if not judgements:
         raise OptionError(f"{args.file}: no row has a grade")
+    check_folder_above(args.out / "report", "--out")
     with open_workbench(args, writable=True) as bench:
         content = "\n".join(write_records(judgements)).encode()
         report = bench.labels(args.collection).read(content, JSONL, str(args.file))

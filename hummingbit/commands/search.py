@@ -119,7 +119,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_json(parser)
     add_folder(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, option_names={"hybrid": "--codes-weight"})
 
 
 def run(args: argparse.Namespace) -> int:

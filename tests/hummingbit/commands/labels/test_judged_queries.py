@@ -42,6 +42,12 @@ def test_questions_become_judged_queries_and_a_report(
         writer.writeheader()
         writer.writerows(rows)
     judged = ["label", "judged", "c", str(sheet), "--data-dir", str(data)]
+    assert main([*judged, "--out", questions]) == 2
+    assert f"--out: {questions} is a file" in capsys.readouterr().err
+    with DataFolder(data, writable=False) as folder:
+        annotations = folder.collection("c").annotations
+        assert annotations is not None
+        assert annotations.judgements() == []
     assert main([*judged, "--out", str(tmp_path / "out")]) == 0
     assert "nDCG@10" in capsys.readouterr().out
     report = read_report(tmp_path / "out" / "report" / "report.json")
