@@ -120,7 +120,7 @@ readme-figures: $(VENV)/.dev ## Measure the figures of the README anew, and prin
 .PHONY: bench
 bench: $(VENV)/.dev ## Time searches, ingestion, training and evaluation beside alternatives and floors
 	$(BIN)/python -m benchmarks.kernel --rounds 5
-	$(BIN)/python -m benchmarks.search --sizes 1e5
+	$(BIN)/python -m benchmarks.kernel --sizes 1e5 --cases "real 64" --rounds 5 --peers "FAISS IVF" "FAISS HNSW"
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.evaluation
@@ -128,9 +128,8 @@ bench: $(VENV)/.dev ## Time searches, ingestion, training and evaluation beside 
 .PHONY: bench-long
 bench-long: $(VENV)/.dev ## Time ten million codes, other libraries over a million, and the other rankings
 	$(BIN)/python -m benchmarks.kernel --sizes 1e7 --rounds 3
-	$(BIN)/python -m benchmarks.search --sizes 1e6
-	$(BIN)/python -m benchmarks.rankings
-	$(BIN)/python -m benchmarks.rankings --page 1000 --queries 30
+	$(BIN)/python -m benchmarks.kernel --cases "real 64" --rounds 3 --peers "FAISS IVF" "FAISS HNSW" pynear
+	$(BIN)/python -m benchmarks.scale --size 1e6 --bits 64 --codes clustered --page 1000
 	$(BIN)/python -m benchmarks.evaluation --bits 64
 	$(BIN)/python -m benchmarks.ingest --rounds 0 --open 1000000 10000000
 

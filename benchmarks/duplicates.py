@@ -4,22 +4,12 @@ Half of the codes are random; the others each lie within the radius of one of th
 each query with every code, so it gets a sample of the codes as queries, and its time is scaled up.
 hammingbird is left out unless it is installed (``pip install hammingbird``). It finds all pairs,
 and they must be the same as ours. Times are processor time.
-
-``--known`` prints how well ``index duplicates`` finds known near-duplicates, by radius, with texts
-and without. Codes are 64 bits of ITQ over TF-IDF, fitted to all documents. Recall and
-precision count the pairs within clusters. The known pairs are public: 878 German articles in two
-releases, and pairs of Reuters-21578 whose sets of five-word runs have a Jaccard similarity of at
-least one half.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
-import lzma
 import os
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -28,18 +18,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.harness.timing import in_turn, options
-from hummingbit.corpus.readers import read_documents
-from hummingbit.encoder.codes import Codes, pack_bits
-from hummingbit.index.duplicates import DuplicateCriteria, near_codes, near_texts
+from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines.self_join import Integers, pairs_within
-from hummingbit.training.linear_codes import fit_itq
-from hummingbit.training.text_features import fit_text_features
 
 FAISS_QUERIES = 1000
-CONFIRMED = 0.5
-"""The least Jaccard similarity of texts."""
-
-Pairs = set[tuple[int, int]]
 
 
 def main() -> None:
@@ -48,14 +30,7 @@ def main() -> None:
     parser.add_argument("--bits", type=int, default=64, help="(default: %(default)s)")
     parser.add_argument("--radius", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--known", action="store_true", help="known pairs, in place of speed")
-    parser.add_argument("--data-root", type=Path, default=os.environ.get("HUMMINGBIT_DATA"))
     args = parser.parse_args()
-    if args.known:
-        if args.data_root is None:
-            parser.error("name the folder of the data with --data-root or HUMMINGBIT_DATA")
-        find_known(Path(args.data_root))
-        return
     # hammingbird's threads are counted when it first computes.
     os.environ["RAYON_NUM_THREADS"] = "1"
     codes = _codes(int(args.size), args.bits, args.radius)
@@ -83,61 +58,6 @@ def compare(codes: Codes, radius: int, rounds: int) -> None:
         ratio = median(np.divide(of_one, times["ours"]))
         scaled = " (scaled up)" if name == "FAISS" else ""
         print(f"{name}: {median(of_one):,.2f} CPU s{scaled}, {ratio:,.1f} × ours")
-
-
-def find_known(root: Path) -> None:
-    """Print recall and precision of the clusters of two corpora with known pairs."""
-    for name, read in (("gnad10-de-neardup", _articles), ("reuters-neardup", _reuters)):
-        texts, known = read(root)
-        codes = _codes_of(texts)
-        print(f"{name}: {len(texts):,} texts, {len(known):,} pairs")
-        for radius in (0, 3, 6):
-            clusters = near_codes(codes, radius)
-            criteria = DuplicateCriteria(radius, CONFIRMED)
-            confirmed = [
-                cluster[members]
-                for cluster in clusters
-                for members in near_texts([texts[i] for i in cluster], codes[cluster], criteria)
-            ]
-            by_codes, by_texts = (
-                _recall_and_precision(clusters, known),
-                _recall_and_precision(confirmed, known),
-            )
-            print(f"  radius {radius}: {by_codes}; with --confirm {CONFIRMED:g}: {by_texts}")
-
-
-def _articles(root: Path) -> tuple[list[str], Pairs]:
-    with lzma.open(root / "gnad10_de_neardup" / "pairs.jsonl.xz") as file:
-        rows = [json.loads(line) for line in file]
-    texts = [row[f"text{number}"] for number in (1, 2) for row in rows]
-    return texts, {(number, number + len(rows)) for number in range(len(rows))}
-
-
-def _reuters(root: Path) -> tuple[list[str], Pairs]:
-    splits = (read_documents(f"reuters:{split}", data_root=root) for split in ("train", "test"))
-    documents = list(itertools.chain.from_iterable(splits))
-    number_of = {document.id: number for number, document in enumerate(documents)}
-    with lzma.open(root / "reuters_neardup" / "pairs.tsv.xz", "rt") as file:
-        ids = [line.split("\t")[:2] for line in file]
-    pairs = (
-        sorted(number_of[id_] for id_ in pair) for pair in ids if number_of.keys() >= set(pair)
-    )
-    return [document.text or "" for document in documents], {(a, b) for a, b in pairs}
-
-
-def _codes_of(texts: Sequence[str]) -> Codes:
-    rows = fit_text_features(texts, 10_000).transform(texts)
-    weight, thresholds = fit_itq(rows, 64, 0)
-    return pack_bits(np.asarray(rows @ weight) > thresholds)
-
-
-def _recall_and_precision(clusters: Iterable[Integers], known: Pairs) -> str:
-    found = correct = 0
-    for cluster in clusters:
-        found += len(cluster) * (len(cluster) - 1) // 2
-        members = set(cluster.tolist())
-        correct += sum(a in members and b in members for a, b in known)
-    return f"recall {correct / len(known):.3f}, precision {correct / max(1, found):.3f}"
 
 
 def hammingbird_searches() -> dict[str, Callable[[Codes, int], Any]]:

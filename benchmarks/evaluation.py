@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.harness.search_codes import clustered
 from benchmarks.harness.timing import options
-from benchmarks.search import floor
+from benchmarks.kernel import floor
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.evaluation.evaluate import evaluate_codes
 

@@ -1,19 +1,21 @@
-"""The engines with the compiled kernel and without, FAISS's scan, and the machine's floor.
+"""Searches for codes: our engines with the compiled kernel and without, FAISS, and other libraries.
 
-All search the same codes for the same queries interleaved in one run, with one thread and k = 10;
-times are of the processor. "floor" is the time to read all codes once. The ratio is the time of
-FAISS's ``IndexBinaryFlat`` over that of the engine, for medians and, in parentheses, for means. The
-last two lines have searches among a share of the rows, searches after a fifth of the rows was
+All search the same codes for the same queries interleaved in one run, with one thread; times are of
+the processor. "floor" is the time to read all codes once. "× Flat" is the time of FAISS's
+``IndexBinaryFlat`` over that of a contestant, for medians and, in parentheses, for means. The last
+two lines of a table have searches among a share of the rows, searches after a fifth of the rows was
 deleted, and searches for twice as many rows, as multiples of the plain search: first the queries
-from the second on, and then those after so many that the engine has prepared few rows. Both engines
+from the second on, and then those after so many that the engine has prepared few rows. Our engines
 are checked against the oracle first.
+
+``--peers`` adds libraries, with their time as a multiple of ours ("× ours"), their recall, which is
+the share of the hits that lie no farther than the true k-th, and the time and the memory that
+building takes. A library that is not installed is left out with a message.
 
 With ``--asymmetric``, searches by weighted distance take turns with FAISS's fast scans of product
 quantisation and of RaBitQ over vectors whose codes have as many bytes, and with reading the codes;
 the weights of the bits are normal numbers. A page after a cursor begins where the first ten results
-of its query end, or the first thousand. FAISS's results are approximate, ours are checked against
-the oracle. At the end, each of ``--threads`` searches for single queries at the same time; these
-times are elapsed and of the processor.
+of its query end, or the first thousand. FAISS's results are approximate.
 
 Run as ``python -m benchmarks.kernel``; ``--sizes 1e7`` takes ten minutes, and without FAISS one
 (``--asymmetric 256 --sizes 1e7 --no-peers``).
@@ -22,40 +24,38 @@ Run as ``python -m benchmarks.kernel``; ``--sizes 1e7`` takes ten minutes, and w
 from __future__ import annotations
 
 import argparse
-import statistics
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import mean, median
+from typing import Any
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.search_codes import KINDS
 from benchmarks.harness.timing import options
-from benchmarks.search import TimedSearch, check, floor, interleaved, time_reading, time_search
-from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.choice import AnyIndex, Choice, build
-from hummingbit.index.engines.protocol import After, Neighbours, Rows, Weights, max_bit_weight
+from hummingbit.index.engines.flat import FlatIndex
+from hummingbit.index.engines.protocol import After, Rows, Weights, max_bit_weight
 from tests.support.oracles.brute_force import BruteForceIndex
 
-QUERIES = 2000
-K = 10
-DEEP = 1000
+QUERIES, K, DEEP, BATCH, SINGLES = 2000, 10, 1000, 100, 20
 CODES_AT_ONCE = 10**5
-CURSOR = "after "
-BATCH = 100
-SINGLES = 20
 SHARES = (0.5, 0.1, 0.01)
 # After so many searches, every engine has prepared the rows that it is allowed to find.
-WARM_UP = 500
-FIRST = 20
+WARM_UP, FIRST = 500, 20
 CASES = ("uniform 64", "uniform 128", "clustered 128", "real 32", "real 64", "real 128")
+FLAT, CURSOR = "FAISS Flat", "after "
 
+TimedSearch = Callable[[Codes, int], Any]
+"""A search that is timed, whatever it returns."""
 
 WeightedSearch = Callable[[slice], object]
 """A search with some of the weights."""
@@ -71,32 +71,35 @@ def main() -> None:
         "--rounds", type=int, default=10, help=f"each of {SINGLES} single queries and a batch"
     )
     parser.add_argument(
+        "--peers", nargs="*", choices=PEERS, default=[], metavar="NAME", help=", ".join(PEERS)
+    )
+    parser.add_argument(
         "--asymmetric", type=int, nargs="+", metavar="BITS", help="time weighted distances instead"
     )
     parser.add_argument("--no-peers", action="store_true", help="leave out FAISS's fast scans")
-    parser.add_argument("--threads", type=int, default=2, help="with --asymmetric (default: 2)")
     arguments = parser.parse_args()
     if kernel.native is None:
         parser.error("no compiled kernel: it is not installed, or HUMMINGBIT_KERNEL is off")
     faiss.omp_set_num_threads(1)
     print(f"{processor()}; kernel path: {kernel.built.paths()[0]}")
-    for size in arguments.sizes:
+    for size in map(int, arguments.sizes):
         for n_bits in arguments.asymmetric or ():
-            compare_asymmetric(int(size), n_bits, arguments)
+            compare_asymmetric(size, n_bits, arguments)
         for case in () if arguments.asymmetric else arguments.cases:
             kind, n_bits = case.split()
-            rng = np.random.default_rng(0)
-            codes = KINDS[kind](rng, int(size) + QUERIES, int(n_bits))
+            codes = KINDS[kind](np.random.default_rng(0), size + QUERIES, int(n_bits))
+            # Copies, so that the queries do not keep the whole array alive.
             queries, codes = codes[:QUERIES].copy(), codes[QUERIES:].copy()
             print(f"\n{case} bits, {len(codes):,} codes; floor {floor(codes):,.0f} µs")
-            compare(codes, queries, arguments.rounds)
+            compare(codes, queries, arguments)
 
 
-def compare(codes: Codes, queries: Codes, rounds: int) -> None:
-    """Time FAISS and the engine chosen with and without the kernel on one set of codes."""
-    rows = np.arange(len(codes))
-    flat = faiss.IndexBinaryFlat(codes.shape[1] * 8)
-    flat.add(codes)
+# Searches by Hamming distance.
+
+
+def compare(codes: Codes, queries: Codes, arguments: argparse.Namespace) -> None:
+    """Time FAISS, the engines chosen with and without the kernel, and peers on one set of codes."""
+    rows, rounds = np.arange(len(codes)), arguments.rounds
     began = time.process_time()
     ours = build(codes, rows)
     build_seconds = time.process_time() - began
@@ -104,18 +107,136 @@ def compare(codes: Codes, queries: Codes, rounds: int) -> None:
         portable = build(codes, rows)
     check(ours, codes, queries[:5])
     check(portable, codes, queries[5:10])
+    own = f"with, {ours.code_index.name}"
     searches: dict[str, TimedSearch] = {
-        "FAISS Flat": flat.search,
-        f"with, {ours.code_index.name}": ours.code_index.search,
+        FLAT: faiss_flat(codes),
+        own: ours.code_index.search,
         f"without, {portable.code_index.name}": portable.code_index.search,
     }
+    costs = {}
+    for name in arguments.peers:
+        resident, began = resident_bytes(), time.process_time()
+        try:
+            searches[name] = PEERS[name](codes)
+        except ImportError as error:
+            print(f"  {name}: left out ({error})")
+            continue
+        seconds, added = time.process_time() - began, resident_bytes() - resident
+        found = recall(searches[name], codes, queries[:50])
+        costs[name] = f"   recall {found:.2f}, built {seconds:.1f} s, {added / 1e6:.0f} MB"
     single_times = interleaved(searches, queries, K, 1, rounds, singles=SINGLES)
     batch_times = interleaved(searches, queries, K, BATCH, max(3, rounds // 3))
     for name in searches:
-        single, batch = format_times(single_times, name), format_times(batch_times, name)
-        print(f"  {name:20} one {single}   in {BATCH} {batch}")
+        single = format_times(single_times, name, own)
+        batch = format_times(batch_times, name, own)
+        print(f"  {name:20} one {single}   in {BATCH} {batch}{costs.get(name, '')}", flush=True)
     print(f"  built in {build_seconds:.2f} s: {ours.reason}")
     compare_restricted(ours, queries, rows, rounds)
+
+
+def compare_restricted(ours: Choice, queries: Codes, rows: Rows, rounds: int) -> None:
+    """Time searches among some of the rows and with tombstones, beside the plain search."""
+    rng = np.random.default_rng(1)
+    index = ours.code_index
+    searches: dict[str, TimedSearch] = {"all": index.search}
+
+    def among(allowed: Rows) -> TimedSearch:
+        allowed.setflags(write=False)
+        return lambda queries, k: index.search(queries, k, None, allowed)
+
+    for share in SHARES:
+        searches[f"{share:.0%} allowed"] = among(np.flatnonzero(rng.random(len(rows)) < share))
+    searches["20% deleted"] = index.without(rows[rng.random(len(rows)) < 0.2]).search
+    searches[f"{2 * K} nearest"] = lambda queries, k: index.search(queries, 2 * k)
+    first_times = {}
+    for name, search in searches.items():
+        singles = (queries[position : position + 1] for position in range(WARM_UP))
+        first_times[name] = [time_search(search, query, K) for query in singles][1 : FIRST + 1]
+    later_times = interleaved(searches, queries, K, 1, rounds, singles=SINGLES)
+    for label, times in (
+        (f"queries 2 to {FIRST + 1}", first_times),
+        (f"after {WARM_UP}", later_times),
+    ):
+        medians = {name: median(values) for name, values in times.items()}
+        plain = medians.pop("all")
+        ratios = [f"{name} {value / plain:.2f}" for name, value in medians.items()]
+        print(f"  {label}, × of {plain:,.0f} µs: {', '.join(ratios)}")
+
+
+def format_times(times: dict[str, list[float]], name: str, ours: str) -> str:
+    """Format the times of a contestant, and their ratios to FAISS's scan and to ours."""
+    flat, own = times[FLAT], times[name]
+    ratios = f"{median(flat) / median(own):7.1f}× Flat ({mean(flat) / mean(own):.1f}×)"
+    return (
+        f"{median(own):9,.1f} µs (mean {mean(own):9,.1f}) {ratios}"
+        f" {median(own) / median(times[ours]):6.1f}× ours"
+    )
+
+
+def interleaved(
+    searches: Mapping[str, TimedSearch],
+    queries: Codes,
+    k: int,
+    batch: int,
+    rounds: int,
+    *,
+    singles: int = 10,
+) -> dict[str, list[float]]:
+    """Return the microseconds per query of each search; all take turns with every batch."""
+    times: dict[str, list[float]] = defaultdict(list)
+    # Several single queries per turn, so that the caches belong to the search that is timed.
+    per_turn = singles if batch == 1 else 1
+    for turn in range(rounds):
+        start = turn * batch * per_turn % (len(queries) - batch * per_turn)
+        batches = [queries[start + n * batch : start + (n + 1) * batch] for n in range(per_turn)]
+        for name, search in searches.items():
+            search(batches[-1][:10], k)
+            times[name] += [time_search(search, each, k) for each in batches]
+    return times
+
+
+def time_search(search: TimedSearch, batch: Codes, k: int) -> float:
+    """Return the microseconds of the processor per query of one batch."""
+    began = time.process_time()
+    search(batch, k)
+    return (time.process_time() - began) * 1e6 / len(batch)
+
+
+def check(choice: Choice, codes: Codes, queries: Codes) -> None:
+    """Exit with an error unless the engine finds the same rows as the oracle."""
+    oracle = BruteForceIndex(codes, np.arange(len(codes)))
+    for query in queries[:: 1 if len(codes) < 10**6 else 10]:
+        ((hits,), (expected,)) = (
+            index.search(query[None], K) for index in (choice.code_index, oracle)
+        )
+        if hits.rows.tolist() != expected.rows.tolist():
+            raise SystemExit(f"{choice.code_index.name} disagrees with the oracle")
+
+
+def recall(search: TimedSearch, codes: Codes, queries: Codes) -> float:
+    """Return the share of `K` hits no farther than the true K-th, so that ties do not matter."""
+    exact = FlatIndex(codes, np.arange(len(codes))).search(queries, K)
+    shares = []
+    for query, rows, true in zip(queries, search(queries, K), exact, strict=True):
+        # Approximate indexes fill up short results with rows that do not exist.
+        valid = rows[(rows >= 0) & (rows < len(codes))].astype(np.int64)
+        shares.append(np.mean(hamming_distance(codes[valid], query) <= true.distances[-1]))
+    return float(np.mean(shares))
+
+
+def floor(codes: Codes) -> float:
+    """Return the microseconds that one thread takes to read all codes from memory."""
+    return median(time_reading(codes) for _ in range(9))
+
+
+def time_reading(codes: Codes) -> float:
+    """Read all codes once; return the microseconds of the processor."""
+    began = time.process_time()
+    codes.max()
+    return (time.process_time() - began) * 1e6
+
+
+# Searches by weighted distance.
 
 
 def compare_asymmetric(n: int, n_bits: int, arguments: argparse.Namespace) -> None:
@@ -131,26 +252,28 @@ def compare_asymmetric(n: int, n_bits: int, arguments: argparse.Namespace) -> No
     searches = weighted_searches(rng, ours, weights)
     if not arguments.no_peers:
         searches |= fast_scans(rng, n, n_bits, weights)
+
+    def timed(name: str, some: slice) -> float:
+        began = time.process_time()
+        searches[name](some)
+        return (time.process_time() - began) * 1e6 / int(some.stop - some.start)
+
     times: dict[str, list[float]] = defaultdict(list)
-    in_batch: dict[str, list[float]] = defaultdict(list)
     reads: list[float] = []
     for start in range(0, rounds * SINGLES, SINGLES):
         reads += [time_reading(codes) for _ in range(SINGLES)]
-        for name, search in searches.items():
+        for name in searches:
             singles = range(start, start + SINGLES)
-            times[name] += [timed(search, slice(at, at + 1)) for at in singles]
-    for _ in range(max(3, rounds // 3)):
-        for name, search in searches.items():
-            # A cursor belongs to one query.
-            if not name.startswith(CURSOR):
-                in_batch[name].append(timed(search, slice(0, BATCH)))
-    read = statistics.median(reads)
+            times[name] += [timed(name, slice(at, at + 1)) for at in singles]
+    read = median(reads)
     print(f"\nasymmetric, uniform {n_bits} bits, {n:,} codes; floor {read:,.0f} µs")
-    print_times(times, in_batch, read)
-    if arguments.threads > 1:
-        every = [weights[at : at + 1] for at in range(len(weights))]
-        apart = [every[first :: arguments.threads] for first in range(arguments.threads)]
-        time_threads(apart, lambda some: ours.search_weighted(some, K))
+    for name, single_times in times.items():
+        single = median(single_times)
+        line = f"  {name:17} one {single:8,.0f} µs {single / read:6.2f} × floor"
+        if not name.startswith(CURSOR):  # a cursor belongs to one query
+            batch = median(timed(name, slice(0, BATCH)) for _ in range(max(3, rounds // 3)))
+            line += f"   in {BATCH} {batch:8,.0f} µs {batch / read:6.2f} × floor"
+        print(line)
 
 
 def rows_by_oracle(codes: Codes, some: Weights) -> list[int]:
@@ -164,19 +287,6 @@ def rows_by_oracle(codes: Codes, some: Weights) -> list[int]:
     return [row for _, row in sorted(found)[:K]]
 
 
-def print_times(
-    times: dict[str, list[float]], in_batch: dict[str, list[float]], read: float
-) -> None:
-    """Print medians of single queries and of batches, and as multiples of `read`."""
-    for name, single_times in times.items():
-        single = statistics.median(single_times)
-        line = f"  {name:17} one {single:8,.0f} µs {single / read:6.2f} × floor"
-        if name in in_batch:
-            batch = statistics.median(in_batch[name])
-            line += f"   in {BATCH} {batch:8,.0f} µs {batch / read:6.2f} × floor"
-        print(line)
-
-
 def weighted_searches(
     rng: np.random.Generator, ours: AnyIndex, weights: Weights
 ) -> dict[str, WeightedSearch]:
@@ -187,7 +297,8 @@ def weighted_searches(
     remaining = ours.without(np.flatnonzero(rng.random(n) < 0.2))
 
     def search_after(k: int) -> WeightedSearch:
-        ends = [cursor_after(*ours.search_weighted(some, k)) for some in weights[:, None]]
+        pages = [ours.search_weighted(some, k)[0] for some in weights[:, None]]
+        ends = [After(int(page.distances[-1]), int(page.rows[-1])) for page in pages]
         return lambda some: ours.search_weighted(weights[some], K, None, ends[some.start])
 
     return {
@@ -197,35 +308,6 @@ def weighted_searches(
         f"{CURSOR}{K}": search_after(K),
         f"{CURSOR}{DEEP}": search_after(DEEP),
     }
-
-
-def cursor_after(found: Neighbours) -> After:
-    return After(int(found.distances[-1]), int(found.rows[-1]))
-
-
-def time_threads(queries: Sequence[Sequence[Weights]], search: Callable[[Weights], object]) -> None:
-    """Search in a thread for each list of queries at the same time, and print the medians."""
-    elapsed: list[float] = []
-    of_processor: list[float] = []
-
-    def run(own: Sequence[Weights]) -> None:
-        for some in own:
-            began = time.perf_counter(), time.thread_time()
-            search(some)
-            elapsed.append(time.perf_counter() - began[0])
-            of_processor.append(time.thread_time() - began[1])
-
-    threads = [threading.Thread(target=run, args=(own,)) for own in queries]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    cpu, clock = (1e6 * statistics.median(times) for times in (of_processor, elapsed))
-    print(
-        f"  {len(threads)} threads, one query at a time in each: {cpu:,.0f} µs of the processor,",
-        end="",
-    )
-    print(f" {clock:,.0f} µs elapsed")
 
 
 def fast_scans(
@@ -238,8 +320,8 @@ def fast_scans(
     }
     for peer in peers.values():
         peer.train(rng.standard_normal((20_000, n_bits), dtype=np.float32))
-        for start in range(0, n, 100_000):
-            size = min(100_000, n - start)
+        for start in range(0, n, CODES_AT_ONCE):
+            size = min(CODES_AT_ONCE, n - start)
             peer.add(rng.standard_normal((size, n_bits), dtype=np.float32))
 
     def search_of(peer: faiss.Index) -> WeightedSearch:
@@ -256,55 +338,83 @@ def to_integers(weights: npt.NDArray[np.float64]) -> Weights:
     return integers
 
 
-def timed(search: WeightedSearch, some: slice) -> float:
-    """Return the microseconds of the processor for each query."""
-    began = time.process_time()
-    search(some)
-    n_queries: int = some.stop - some.start
-    return (time.process_time() - began) * 1e6 / n_queries
+# Other libraries: each is built from codes, and returns a search for the positions of neighbours.
 
 
-def compare_restricted(ours: Choice, queries: Codes, rows: Rows, rounds: int) -> None:
-    """Time searches among some of the rows and with tombstones, beside the plain search."""
-    rng = np.random.default_rng(1)
-    searches: dict[str, TimedSearch] = {"all": ours.code_index.search}
-    for share in SHARES:
-        allowed = np.flatnonzero(rng.random(len(rows)) < share)
-        allowed.setflags(write=False)
-        searches[f"{share:.0%} allowed"] = search_among(ours, allowed)
-    remaining = ours.code_index.without(rows[rng.random(len(rows)) < 0.2])
-    searches["20% deleted"] = remaining.search
-    searches[f"{2 * K} nearest"] = lambda queries, k: ours.code_index.search(queries, 2 * k)
-    first_times = {name: warm_up(search, queries) for name, search in searches.items()}
-    print_multiples(f"queries 2 to {FIRST + 1}", first_times)
-    later_times = interleaved(searches, queries, K, 1, rounds, singles=SINGLES)
-    print_multiples(f"after {WARM_UP}", later_times)
+def faiss_flat(codes: Codes) -> TimedSearch:
+    index = faiss.IndexBinaryFlat(codes.shape[1] * 8)
+    index.add(codes)
+    return lambda queries, k: index.search(queries, k)[1]
 
 
-def warm_up(search: TimedSearch, queries: Codes) -> list[float]:
-    """Search for single queries, and return the microseconds of the first ones after one."""
-    times = [
-        time_search(search, queries[position : position + 1], K) for position in range(WARM_UP)
-    ]
-    return times[1 : FIRST + 1]
+def faiss_ivf(codes: Codes) -> TimedSearch:
+    n_bits, n_lists = codes.shape[1] * 8, max(1, int(len(codes) ** 0.5))
+    quantizer = faiss.IndexBinaryFlat(n_bits)
+    index = faiss.IndexBinaryIVF(quantizer, n_bits, n_lists)
+    index.cp.min_points_per_centroid = 1
+    index.train(codes[np.random.default_rng(0).integers(0, len(codes), 40 * n_lists)])
+    index.add(codes)
+    index.nprobe = max(1, n_lists // 32)
+
+    # The index does not keep the quantizer alive, so the default argument does.
+    def search(queries: Codes, k: int, _quantizer: object = quantizer) -> Any:
+        return index.search(queries, k)[1]
+
+    return search
 
 
-def print_multiples(label: str, times: dict[str, list[float]]) -> None:
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    plain = medians.pop("all")
-    ratios = [f"{name} {median / plain:.2f}" for name, median in medians.items()]
-    print(f"  {label}, × of {plain:,.0f} µs: {', '.join(ratios)}")
+def faiss_hnsw(codes: Codes) -> TimedSearch:
+    index = faiss.IndexBinaryHNSW(codes.shape[1] * 8, 16)
+    index.hnsw.efSearch = 128
+    index.add(codes)
+    return lambda queries, k: index.search(queries, k)[1]
 
 
-def search_among(ours: Choice, allowed: Rows) -> TimedSearch:
-    return lambda queries, k: ours.code_index.search(queries, k, None, allowed)
+def faiss_multi_hash(codes: Codes) -> TimedSearch:
+    n_bits = codes.shape[1] * 8
+    index = faiss.IndexBinaryMultiHash(n_bits, max(1, n_bits // 16), 16)
+    index.nflip = 1
+    index.add(codes)
+    return lambda queries, k: index.search(queries, k)[1]
 
 
-def format_times(times: dict[str, list[float]], name: str) -> str:
-    flat, own = times["FAISS Flat"], times[name]
-    median, mean = statistics.median(own), statistics.mean(own)
-    ratios = f"{statistics.median(flat) / median:7.1f}× ({statistics.mean(flat) / mean:.1f}×)"
-    return f"{median:9,.1f} µs (mean {mean:9,.1f}) {ratios}"
+def usearch_hnsw(codes: Codes) -> TimedSearch:
+    from usearch.index import Index  # noqa: PLC0415 - may not be installed
+
+    index: Any = Index(ndim=codes.shape[1] * 8, metric="hamming", dtype="b1")
+    index.add(np.arange(len(codes)), codes, threads=1)
+    return lambda queries, k: np.atleast_2d(index.search(queries, k, threads=1).keys)
+
+
+def usearch_exact(codes: Codes) -> TimedSearch:
+    from usearch.index import MetricKind, search  # noqa: PLC0415 - may not be installed
+
+    def find(queries: Codes, k: int) -> Any:
+        return np.atleast_2d(
+            search(codes, queries, k, MetricKind.Hamming, exact=True, threads=1).keys
+        )
+
+    return find
+
+
+def pynear(codes: Codes) -> TimedSearch:
+    import pynear as library  # noqa: PLC0415 - may not be installed
+
+    n_bits = codes.shape[1] * 8
+    suffix = n_bits if n_bits in {64, 128, 256, 512} else "N"
+    tree: Any = getattr(library, f"VPTreeBinaryIndex{suffix}")()
+    tree.set(codes)
+    return lambda queries, k: np.array(tree.searchKNN(queries, k)[0])
+
+
+PEERS: dict[str, Callable[[Codes], TimedSearch]] = {
+    "FAISS IVF": faiss_ivf,
+    "FAISS HNSW": faiss_hnsw,
+    "FAISS MultiHash": faiss_multi_hash,
+    "usearch HNSW": usearch_hnsw,
+    "usearch exact": usearch_exact,
+    "pynear": pynear,
+}
 
 
 @contextmanager

@@ -25,8 +25,7 @@ import numpy as np
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.service_corpus import N_BITS, Corpus, K, make_corpus
 from benchmarks.harness.timing import options
-from benchmarks.kernel import processor
-from benchmarks.search import TimedSearch, check, interleaved
+from benchmarks.kernel import TimedSearch, check, interleaved, processor
 from benchmarks.service import check as check_systems
 from benchmarks.service import hummingbit_service, measure
 from experiments.result_tables import format_mean, print_table

@@ -10,7 +10,7 @@ q_j · w_j is negative, so confidence never contradicts the order of a ranking. 
 is said beside each ranking (:mod:`hummingbit.index.rankings`); the weights w, one set for each kind
 of features (:data:`WEIGHTS`), are those of a logistic regression. They were fitted to the hits of
 queries that people judged, and of queries that nothing answers, over seven corpora with the
-encoders of ``hummingbit quickstart``, by ``python -m benchmarks.confidence --fit``. Without
+encoders of ``hummingbit quickstart``, by ``hummingbit reproduce confidence --fit``. Without
 ``--fit``, the same command measures confidence on each corpus with weights fitted to the others.
 
 Source: Platt, "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized

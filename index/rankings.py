@@ -1047,8 +1047,8 @@ class _Scorer(NamedTuple):
         """Return what :meth:`best_rows` does, as the kernel finds it in one pass over the scores.
 
         The least score by words that suffices rises with each document that is found. So hybrid
-        searches of a million texts take 5 ms, where numpy takes 18 (``python -m
-        benchmarks.rankings``).
+        searches of a million texts take 5 ms, where numpy takes 18 (``python -m benchmarks.scale
+        --size 1e6 --bits 64 --codes clustered``).
         """
         ((all_rows, all_scores),) = self.matches.parts
         weights, (total,) = self.codes.quantized(self.query)

@@ -308,7 +308,7 @@ class _Columns(NamedTuple):
 
 # The interpreter lock is offered after so many. With 100, the p99 of searches beside updates was
 # 2.1 to 2.4 times that of searches alone in place of 1.8, and an update of 10,000 took 150 ms in
-# place of 240 (benchmarks.payloads).
+# place of 240.
 UPDATED_AT_ONCE = 25
 
 

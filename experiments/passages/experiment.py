@@ -10,6 +10,7 @@ milliseconds those of a search for ten hits, the median of all queries.
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks.harness.timing import options
-from experiments.result_tables import print_table
+from experiments.result_tables import Record, print_table, save_records
+from hummingbit.commands.printing import add_json_or_former_file
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.recipes import LinearRecipe
 from hummingbit.index.backend import CollectionBackend
@@ -30,6 +31,7 @@ from hummingbit.index.records import Query
 from hummingbit.training.data import gather
 from hummingbit.training.linear_codes import train_linear
 
+SUMMARY = "sentences from the middle of long texts, found with passages and without"
 HITS = 10
 RANKINGS = ("bm25", "hybrid", "asymmetric", "hamming")
 VOCABULARY, TOPICS, WORDS_OF_TOPIC = 30_000, 40, 600
@@ -45,20 +47,35 @@ class Question:
     id: str
 
 
-def main() -> None:
-    """Print the table."""
-    parser = options(__doc__)
-    parser.add_argument("--books", type=int, default=60)
-    parser.add_argument("--words", type=int, default=50_000, help="words of a book")
-    parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument("--dropped", type=float, default=0.3, help="share of a query's words")
-    parser.add_argument("--bits", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    for name, default, help_text in (
+        ("--books", 60, "books"),
+        ("--words", 50_000, "words of a book"),
+        ("--queries", 300, "sentences to find"),
+        ("--bits", 64, "bits in a code"),
+        ("--seed", 0, "seed of the books and sentences"),
+    ):
+        parser.add_argument(
+            name, type=int, default=default, metavar="N", help=f"{help_text} (default: {default})"
+        )
+    parser.add_argument(
+        "--dropped",
+        type=float,
+        default=0.3,
+        metavar="SHARE",
+        help="share of the words of a query that are left out (default: 0.3)",
+    )
+    add_json_or_former_file(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print how many sentences each ranking finds, with passages and without."""
     rng = np.random.default_rng(args.seed)
     books = [*make_books(rng, args.books, args.words)]
     questions = ask(rng, books, args.queries, args.dropped)
-    rows = []
+    records: list[Record] = []
     for passages in (None, Passages()):
         with TemporaryDirectory() as path, DataFolder(Path(path), writable=True) as folder:
             train(folder, books, args.bits)
@@ -69,10 +86,16 @@ def main() -> None:
             units = collection.stats()["n_passages"] or len(books)
             for ranking in RANKINGS:
                 share, milliseconds = measure(collection, questions, ranking)
-                figures = (f"{share:.3f}", f"{milliseconds:.1f}", f"{units:,}", f"{size:,.0f}")
-                rows.append([name, ranking, *figures])
-    header = ["searched by", "ranking", f"in {HITS}", "ms", "codes", "bytes a book"]
-    print_table(header, rows)
+                found = {"searched by": name, "ranking": ranking, f"in {HITS}": share}
+                records.append({**found, "ms": milliseconds, "codes": units, "bytes a book": size})
+    rows = [
+        [*list(record.values())[:2], f"{share:.3f}", f"{ms:.1f}", f"{codes:,}", f"{size:,.0f}"]
+        for record in records
+        for share, ms, codes, size in [list(record.values())[2:]]
+    ]
+    print_table([*records[0]], rows)
+    save_records(args, records)
+    return 0
 
 
 def make_books(rng: np.random.Generator, count: int, n_words: int) -> Iterator[Document]:
@@ -133,7 +156,3 @@ def measure(
         times.append(time.perf_counter() - began)
         found += question.id in {hit.id for hit in result.hits[0]}
     return found / len(questions), 1000 * median(times)
-
-
-if __name__ == "__main__":
-    main()

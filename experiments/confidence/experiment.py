@@ -16,13 +16,13 @@ the share of right hits were known and given to each. "AUC" is the probability t
 a judged query has a higher confidence than that of a query that nothing answers, for whole and for
 shortened judged queries. ± is the deviation over the corpora.
 
-Run as ``python -m benchmarks.confidence --data-root DIR``. ``--fit`` prints the weights of
-:mod:`hummingbit.index.confidence`, fitted to all corpora. Collections are kept in
-``build/benchmarks/confidence`` and reused.
+``--fit`` prints the weights of :mod:`hummingbit.index.confidence`, fitted to all corpora.
+Collections are kept in the folder of ``--work-dir`` and reused.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from benchmarks.harness.timing import options
+from experiments.parts import add_choices, add_run_options
+from experiments.result_tables import Record, save_records
 from hummingbit.commands.demo import RECIPE
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import load_dataset, load_qrels
@@ -59,7 +60,7 @@ from hummingbit.index.records import Query
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training_methods import recipe_for_search, train_by
 
-OUT = Path("build/benchmarks/confidence")
+SUMMARY = "confidence of hits beside the share that is right, and of queries without an answer"
 DOCSTRINGS = "docstrings"
 CORPORA = ("cranfield", "medline", "cacm", "cisi", "nfcorpus", "npl", DOCSTRINGS)
 N_BITS, K, N_BINS = 64, 10, 10
@@ -106,25 +107,32 @@ Measured = dict[str, list[Hits]]
 """The hits of all queries of a corpus, by ranking."""
 
 
-def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--data-root", type=Path, metavar="DIR", help="default: HUMMINGBIT_DATA")
-    parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=CORPORA)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_choices(parser, "--corpora", CORPORA, "the corpora")
     parser.add_argument("--fit", action="store_true", help="print the weights, fitted to all")
-    args = parser.parse_args()
-    asked = {corpus: judged_queries(corpus, args.data_root) for corpus in CORPORA}
+    add_run_options(parser, "results/confidence", seeds=1)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure all corpora, and print the figures of each ranking or the fitted weights."""
+    queries = {corpus: judged_queries(corpus, args.data_root) for corpus in CORPORA}
     measured: dict[tuple[str, int], Measured] = {}
     for corpus in args.corpora:
-        for seed in args.seeds:
-            measured[corpus, seed] = measure(corpus, seed, asked, args.data_root)
+        for seed in range(args.seeds):
+            folder = args.work_dir / f"{corpus}-{seed}"
+            measured[corpus, seed] = measure(corpus, seed, queries, folder, args.data_root)
+    records: list[Record] = []
     for kind, rankings in KINDS.items():
         if args.fit:
             weights = fit(kind, [some[name] for some in measured.values() for name in rankings])
             print(f"{kind}: ({', '.join(f'{weight:.3f}' for weight in weights)})")
             continue
         for name in rankings:
-            print_figures(name, kind, measured)
+            records += print_figures(name, kind, measured)
+    save_records(args, records)
+    return 0
 
 
 # Corpora, their collections and queries.
@@ -142,9 +150,10 @@ def judged_queries(corpus: str, root: Path | None) -> list[Judged]:
     return [judged[position] for position in order.tolist()]
 
 
-def open_collection(corpus: str, seed: int, root: Path | None) -> tuple[DataFolder, Collection]:
+def open_collection(
+    corpus: str, seed: int, out: Path, root: Path | None
+) -> tuple[DataFolder, Collection]:
     """Open the collection of a corpus; train its encoder and make it if there is none."""
-    out = OUT / f"{corpus}-{seed}"
     if not out.exists():
         print(f"training an encoder of {corpus}, seed {seed}", flush=True)
         splits = ("train", "test") if corpus == DOCSTRINGS else ("documents",)
@@ -245,9 +254,11 @@ KINDS = {
 """The rankings of each kind of features."""
 
 
-def measure(corpus: str, seed: int, asked: dict[str, list[Judged]], root: Path | None) -> Measured:
+def measure(
+    corpus: str, seed: int, asked: dict[str, list[Judged]], out: Path, root: Path | None
+) -> Measured:
     """Return the first hits of all queries of a corpus, by each ranking."""
-    folder, collection = open_collection(corpus, seed, root)
+    folder, collection = open_collection(corpus, seed, out, root)
     with folder:
         documents = collection.all_documents()
         rows = np.array([document.row for document in documents], dtype=np.int64)
@@ -377,8 +388,9 @@ def area(high: Floats, low: Floats) -> float:
     return float((difference.mean() + 1) / 2)
 
 
-def print_figures(name: str, kind: str, measured: dict[tuple[str, int], Measured]) -> None:
-    """Print the figures of one ranking on every corpus, and their means."""
+def print_figures(name: str, kind: str, measured: dict[tuple[str, int], Measured]) -> list[Record]:
+    """Print the figures of one ranking on every corpus, and their means; return a record each."""
+    records: list[Record] = []
     print(f"\n{name}")
     heads = ("right", "mean conf.", "ECE", "Brier", "best")
     aucs = "  ".join(f"{kind:>12}" for kind in UNANSWERED)
@@ -396,11 +408,13 @@ def print_figures(name: str, kind: str, measured: dict[tuple[str, int], Measured
         row = [found.right, found.confidence, found.calibration_error, found.brier]
         rows.append([*row, found.best_constant, *found.auc, *found.auc_short])
         _print_row(f"{corpus} {seed}", rows[-1])
+        records.append({"ranking": name, "dataset": corpus, "seed": seed, **found._asdict()})
         for hits in group[name]:
             if hits.kind == "absent":
                 print(f"  {hits.text!r}: {confidence_of(weights, hits)[0]:.2f}")
     _print_row("mean", np.mean(rows, axis=0).tolist())
     _print_row("±", np.std(rows, axis=0).tolist())
+    return records
 
 
 def _print_row(title: str, values: Sequence[float]) -> None:
@@ -408,7 +422,3 @@ def _print_row(title: str, values: Sequence[float]) -> None:
     n = len(UNANSWERED)
     pairs = zip(values[5 : 5 + n], values[5 + n :], strict=True)
     print(f"{title:<14}{cells}{'':21}" + "  ".join(f"{a:>7.2f}/{b:.2f}" for a, b in pairs))
-
-
-if __name__ == "__main__":
-    main()

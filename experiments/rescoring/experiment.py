@@ -10,6 +10,7 @@ interleaved, and ratios to a search without rescoring.
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,10 +22,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.harness.timing import options
 from experiments.judged_queries.compared_rankings import CodedCorpus
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
-from experiments.result_tables import print_table
+from experiments.parts import add_bits, add_choices
+from experiments.result_tables import print_table, save_records
+from hummingbit.commands.printing import add_json_or_former_file
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.encoder import Encoder, Layer
@@ -38,6 +40,7 @@ from hummingbit.index.records import Query
 from hummingbit.index.search import Rescore
 from hummingbit.training.linear_codes import fit_itq
 
+SUMMARY = "kept vectors: nDCG@10 of rescored hits, bytes on disk, and time"
 METRIC, HITS = "nDCG@10", 10
 OVERSAMPLES = (4, 10)
 CORPORA = ("cranfield", "nfcorpus", "medline")
@@ -56,13 +59,25 @@ class Vectors:
     queries: Floats
 
 
-def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--corpora", nargs="+", default=list(CORPORA))
-    parser.add_argument("--bits", type=int, nargs="+", default=[64, 256])
-    parser.add_argument("--dimension", type=int, default=256, help="(default: %(default)s)")
-    parser.add_argument("--data-root", type=Path)
-    args = parser.parse_args()
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_choices(parser, "--corpora", CORPORA, "the corpora")
+    add_bits(parser, [64, 256])
+    parser.add_argument(
+        "--dimension", type=int, default=256, metavar="N", help="numbers of a vector (default: 256)"
+    )
+    parser.add_argument(
+        "--data-root",
+        type=Path,
+        metavar="DIR",
+        help="the named data sets (default: $HUMMINGBIT_DATA)",
+    )
+    add_json_or_former_file(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print nDCG@10, bytes and times, by corpus and ranking."""
     quality: dict[str, Figures] = {}
     space: dict[str, Figures] = {}
     times: dict[str, Figures] = {}
@@ -81,6 +96,13 @@ def main() -> None:
     print_figures(f"{METRIC} of LSA vectors of {args.dimension} numbers", quality, "mean", 3)
     print_figures("bytes a document that a form adds to the store", space, "mean", 0)
     print_figures("time of a search, ratio to one without rescoring", times, "mean", 1)
+    records = [
+        {"dataset": name, "ranking": ranking, METRIC: value}
+        for name, figures in quality.items()
+        for ranking, value in figures.items()
+    ]
+    save_records(args, records)
+    return 0
 
 
 def latent_vectors(corpus: Corpus, dimension: int) -> Vectors:
@@ -201,7 +223,3 @@ def print_figures(title: str, columns: dict[str, Figures], last: str, digits: in
         values = [figures[name] for figures in columns.values()]
         rows.append([name, *(f"{value:.{digits}f}" for value in [*values, mean(values)])])
     print_table(("", *columns, last), rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""Whether the confidence of hits is the share that is right."""

@@ -1,0 +1,1 @@
+"""Known near-duplicates, found by codes and by texts."""

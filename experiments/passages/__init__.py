@@ -1,0 +1,1 @@
+"""Sentences from the middle of long texts, searched with passages and without."""

@@ -1,0 +1,1 @@
+"""Codes of vectors, rescored by the vectors that a collection keeps."""
