@@ -111,7 +111,7 @@ def test_labels_and_a_teacher_make_class_codes(
     assert hummingbit(*run, "--word-vectors", words, "--out", tmp_path / "f") == 2
     assert "--word-vectors needs --supervision" in capsys.readouterr().err
     assert hummingbit(*run, "--supervision", "2", "--out", tmp_path / "f") == 2
-    assert "label_fraction (--supervision) is 2; it must be above 0" in capsys.readouterr().err
+    assert "--supervision is 2; it must be above 0" in capsys.readouterr().err
     assert not (tmp_path / "f").exists()
 
 
@@ -129,7 +129,7 @@ def test_coherence_and_labels_together(tmp_path: Path, capsys: pytest.CaptureFix
     assert about["recipe"]["label_fraction"] == 0.5
     assert about["recipe"]["coherence_weight"] == 5
     assert hummingbit(*run, "2", "--out", tmp_path / "f") == 2
-    assert "label_fraction (--supervision) is 2; it must be from 0 to 1" in capsys.readouterr().err
+    assert "--supervision is 2; it must be from 0 to 1" in capsys.readouterr().err
 
 
 def test_what_cannot_be_distilled_is_said_in_a_sentence_and_leaves_nothing(
@@ -142,7 +142,7 @@ def test_what_cannot_be_distilled_is_said_in_a_sentence_and_leaves_nothing(
     run = ["distill", "--data", corpus, "--out", tmp_path / "student"]
     for options, message in (
         (["--teacher", vectors], "no vector for 30 of the 40 documents: 'doc-10'"),
-        (["--teacher", vectors, "--batch-size", 1], "batch_size is 1; it must be at least 2"),
+        (["--teacher", vectors, "--batch-size", 1], "--batch-size is 1; it must be at least 2"),
         (["--teacher", tmp_path / "none.npz"], "No such file"),
     ):
         assert hummingbit(*run, *options) == 2
