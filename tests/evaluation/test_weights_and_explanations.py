@@ -113,7 +113,7 @@ def test_evaluate_prints_the_curve(
     assert [item["codes_weight"] for item in curve] == [0, 0.25, 3]
     assert set(curve[0]["metrics"]) == {"nDCG@10", "MRR", "Success@10", "Recall@100"}
     assert main([*command[:-1], "-1"]) == 2
-    assert "codes_weights: has -1" in capsys.readouterr().err
+    assert "--codes-weights: has -1" in capsys.readouterr().err
 
 
 def test_every_format_for_people_shows_the_curve(folder: Path) -> None:
