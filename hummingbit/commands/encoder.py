@@ -14,7 +14,7 @@ from hummingbit.commands.options import (
     Actions,
     OptionError,
     add_data_dir,
-    add_url,
+    add_data_dir_or_url,
     naming,
     open_encoders,
 )
@@ -175,11 +175,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     export = "write an encoder as an ONNX file, for runtimes without Python"
     configure_export(actions.add_parser("export", help=export))
     configure_sharing(actions)
-    for action in (install, listing, show):
-        add_data_dir(action)
-        add_json(action)
+    add_data_dir(install)
     for action in (listing, show):
-        add_url(action)
+        add_data_dir_or_url(action)
+    for action in (install, listing, show):
+        add_json(action)
 
 
 def run_install(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hummingbit.commands.options import OptionError, add_data_dir, add_url, service_at
+from hummingbit.commands.options import OptionError, add_data_dir_or_url, service_at
 from hummingbit.foundation.errors import install_command
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="with a single one, the tools work on it; with several, or with none for all of them,"
         " each call names its collection",
     )
-    add_data_dir(parser)
-    add_url(parser)
+    add_data_dir_or_url(parser)
     parser.add_argument(
         "--read-only",
         action="store_true",

@@ -85,14 +85,27 @@ def _file_help() -> str:
     return f"a file ({', '.join(packed)}, also with .gz, .xz or .bz2; {', '.join(others)})"
 
 
+_DATA_DIR: dict[str, Any] = {
+    "type": Path,
+    "default": Path(),
+    "metavar": "DIR",
+    "help": "the folder that holds encoders/ and collections/ (default: the current one)",
+}
+
+
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
     """Add ``--data-dir``."""
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        default=Path(),
-        metavar="DIR",
-        help="the folder that holds encoders/ and collections/ (default: the current one)",
+    parser.add_argument("--data-dir", **_DATA_DIR)
+
+
+def add_data_dir_or_url(parser: argparse.ArgumentParser) -> None:
+    """Add ``--data-dir`` and ``--url``, of which one may be given."""
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--data-dir", **_DATA_DIR)
+    either.add_argument(
+        "--url",
+        metavar="URL",
+        help="a running service instead of a data folder; the key is read from HUMMINGBIT_KEY",
     )
 
 
@@ -554,9 +567,7 @@ def add_action(
 
 def add_folder(parser: argparse.ArgumentParser, *, with_url: bool = True) -> None:
     """Add ``--data-dir``, ``--engine``, ``--milvus-uri`` and, `with_url`, ``--url``."""
-    add_data_dir(parser)
-    if with_url:
-        add_url(parser)
+    (add_data_dir_or_url if with_url else add_data_dir)(parser)
     parser.add_argument(
         "--engine",
         choices=BACKENDS,
@@ -568,15 +579,6 @@ def add_folder(parser: argparse.ArgumentParser, *, with_url: bool = True) -> Non
         default=os.environ.get("HUMMINGBIT_MILVUS_URI"),
         metavar="URI",
         help="http://HOST:PORT; the token is read from HUMMINGBIT_MILVUS_TOKEN",
-    )
-
-
-def add_url(parser: argparse.ArgumentParser) -> None:
-    """Add ``--url``."""
-    parser.add_argument(
-        "--url",
-        metavar="URL",
-        help="a running service instead of a data folder; the key is read from HUMMINGBIT_KEY",
     )
 
 

@@ -265,7 +265,8 @@ def test_a_report_says_where_codes_do_not_rank_as_a_teacher(
     assert coherence["worst"][0]["level"] < coherence["worst"][1]["level"]
     assert main(command) == 0
     assert "The lowest levels: d7 " in capsys.readouterr().out
-    assert main([*command, "--url", "http://127.0.0.1:9"]) == 2
+    at_service = [arg for arg in command if arg not in {"--data-dir", str(folder)}]
+    assert main([*at_service, "--url", "http://127.0.0.1:9"]) == 2
     assert "--teacher: cannot be combined with --url" in capsys.readouterr().err
     np.savez(teacher, ids=np.array(["d0"]), vectors=np.ones((1, 3), dtype=np.float32))
     assert main(command) == 2

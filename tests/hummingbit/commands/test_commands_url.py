@@ -552,3 +552,15 @@ def test_what_cannot_be_measured_is_named_as_the_command_line_names_it(
 ) -> None:
     ask("index", "build", "c", str(corpus), "--encoder", "words")
     assert message in ask("evaluate", "c", "--queries", str(corpus), *options, status=2)
+
+
+@pytest.mark.parametrize(
+    "command", ["search c x", "evaluate c", "encoder list", "index list", "mcp"]
+)
+def test_a_folder_and_a_service_together_are_refused(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main([*command.split(), "--data-dir", "data", "--url", "http://127.0.0.1:1"])
+    assert raised.value.code == 2
+    assert "--url: not allowed with argument --data-dir" in capsys.readouterr().err

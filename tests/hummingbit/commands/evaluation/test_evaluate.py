@@ -275,6 +275,20 @@ def test_a_service_gives_the_same_figures_of_rankings(
 
 
 @pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("file:///etc", "must begin with http:// or https://"),
+        ("http://127.0.0.1:9", "cannot be reached"),
+    ],
+)
+def test_a_service_that_cannot_be_asked(
+    url: str, message: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hummingbit("evaluate", "good", "--queries", data / "queries.jsonl", "--url", url) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["absent"], "there is no collection 'absent'"),
@@ -292,8 +306,6 @@ def test_a_service_gives_the_same_figures_of_rankings(
         (["good", "--nearest", "0"], "--nearest is 0; it must be 1 or more"),
         (["good", "--nearest", "9", "--hierarchy"], "--nearest: cannot be combined with --hier"),
         (["good", "--nearest", "9"], "has no text"),
-        (["good", "--url", "file:///etc"], "must begin with http:// or https://"),
-        (["good", "--url", "http://127.0.0.1:9"], "cannot be reached"),
     ],
 )
 def test_bad_input_is_explained_in_one_line(
