@@ -33,18 +33,23 @@ def add_run_options(parser: argparse.ArgumentParser, work_dir: str, seeds: int =
         "--seeds", type=int, default=seeds, metavar="N", help="runs of each setting"
     )
     add_json_or_former_file(parser)
-    parser.add_argument(
-        "--data-root",
-        type=Path,
-        metavar="DIR",
-        help="the folder of the named data sets (default: $HUMMINGBIT_DATA)",
-    )
+    add_data_root(parser)
     parser.add_argument(
         "--work-dir",
         type=Path,
         default=Path(work_dir),
         metavar="DIR",
         help="where results are saved; later runs reuse them",
+    )
+
+
+def add_data_root(parser: argparse.ArgumentParser) -> None:
+    """Add ``--data-root``."""
+    parser.add_argument(
+        "--data-root",
+        type=Path,
+        metavar="DIR",
+        help="the folder of the named data sets (default: $HUMMINGBIT_DATA)",
     )
 
 

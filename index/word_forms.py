@@ -32,10 +32,11 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-# Signs around a word that belong to the sentence. "#", "@", "." and "+" can belong to a word.
-_EDGES = "\"'`´‘’“”„«»()[]{}<>,;:!?…*|=~^%$/\\-–—"
 # Signs that end a name. A comma between digits belongs to a number.
 _SEPARATORS = re.compile(r"[\"`´‘“”„«»()\[\]{}<>;!?…*|=~^%$\\]+|(?<!\d),|,(?!\d)")
+# Signs that belong to a name inside it, and at its edges to the sentence. "#", "@", "." and "+" can
+# belong to it at an edge, too.
+_EDGES = "'’:/-–—"
 # Signs inside a name that people leave out or replace by a space.
 _JOINERS = re.compile(r"[-./&_:+'’·\u2010-\u2015]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")

@@ -11,15 +11,15 @@ import argparse
 import itertools
 import json
 import lzma
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from experiments.parts import add_data_root
 from experiments.result_tables import Record, print_table, save_records
-from hummingbit.commands.options import OptionError
 from hummingbit.commands.printing import add_json_or_former_file
+from hummingbit.corpus.named_sets import find_file
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.codes import Codes, pack_bits
 from hummingbit.index.duplicates import DuplicateCriteria, near_codes, near_texts
@@ -37,24 +37,16 @@ Pairs = set[tuple[int, int]]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "--data-root",
-        type=Path,
-        metavar="DIR",
-        help="the folder of the named data sets (default: $HUMMINGBIT_DATA)",
-    )
+    add_data_root(parser)
     add_json_or_former_file(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print recall and precision of the clusters of two corpora with known pairs."""
-    root = args.data_root or os.environ.get("HUMMINGBIT_DATA")
-    if root is None:
-        raise OptionError("name the folder of the data with --data-root or HUMMINGBIT_DATA")
     records: list[Record] = []
     for name, read in (("gnad10-de-neardup", _articles), ("reuters-neardup", _reuters)):
-        texts, known = read(Path(root))
+        texts, known = read(args.data_root)
         codes = _codes_of(texts)
         print(f"{name}: {len(texts):,} texts, {len(known):,} pairs")
         for radius in RADII:
@@ -78,18 +70,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _articles(root: Path) -> tuple[list[str], Pairs]:
-    with lzma.open(root / "gnad10_de_neardup" / "pairs.jsonl.xz") as file:
+def _articles(root: Path | None) -> tuple[list[str], Pairs]:
+    with lzma.open(
+        find_file("gnad10-de-neardup", "gnad10_de_neardup/pairs.jsonl.xz", root)
+    ) as file:
         rows = [json.loads(line) for line in file]
     texts = [row[f"text{number}"] for number in (1, 2) for row in rows]
     return texts, {(number, number + len(rows)) for number in range(len(rows))}
 
 
-def _reuters(root: Path) -> tuple[list[str], Pairs]:
+def _reuters(root: Path | None) -> tuple[list[str], Pairs]:
     splits = (read_documents(f"reuters:{split}", data_root=root) for split in ("train", "test"))
     documents = list(itertools.chain.from_iterable(splits))
     number_of = {document.id: number for number, document in enumerate(documents)}
-    with lzma.open(root / "reuters_neardup" / "pairs.tsv.xz", "rt") as file:
+    path = find_file("reuters-neardup", "reuters_neardup/pairs.tsv.xz", root)
+    with lzma.open(path, "rt") as file:
         ids = [line.split("\t")[:2] for line in file]
     pairs = (
         sorted(number_of[id_] for id_ in pair) for pair in ids if number_of.keys() >= set(pair)

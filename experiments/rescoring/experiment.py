@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from experiments.judged_queries.compared_rankings import CodedCorpus
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
-from experiments.parts import add_bits, add_choices
+from experiments.parts import add_bits, add_choices, add_data_root
 from experiments.result_tables import print_table, save_records
 from hummingbit.commands.printing import add_json_or_former_file
 from hummingbit.corpus.document import Document
@@ -66,12 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dimension", type=int, default=256, metavar="N", help="numbers of a vector (default: 256)"
     )
-    parser.add_argument(
-        "--data-root",
-        type=Path,
-        metavar="DIR",
-        help="the named data sets (default: $HUMMINGBIT_DATA)",
-    )
+    add_data_root(parser)
     add_json_or_former_file(parser)
     parser.set_defaults(run=run)
 
