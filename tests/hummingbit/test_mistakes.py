@@ -91,9 +91,9 @@ MISTAKES = {
         "c.jsonl: no query has a label in 'kind'; name its field with --label-field"
     ),
     "evaluate c --queries kinds.jsonl --label-field Kind": "did you mean 'kind'?",
-    "quickstart nope.csv": "nope.csv: No such file or directory",
-    "quickstart c.jsonl": "codes are learned from 50 or more",
-    "quickstart bin.jsonl": "bin.jsonl: has no documents",
+    "quickstart nope.csv --no-serve": "nope.csv: No such file or directory",
+    "quickstart c.jsonl --no-serve": "codes are learned from 50 or more",
+    "quickstart bin.jsonl --no-serve": "bin.jsonl: has no documents",
 }
 
 
@@ -195,7 +195,8 @@ def test_a_value_after_two_dashes_is_no_option(
 
 
 @pytest.mark.parametrize(
-    "command", ["quickstart many.csv --data-dir disk/new", "train --data c.jsonl --out disk/new"]
+    "command",
+    ["quickstart many.csv --no-serve --data-dir disk/new", "train --data c.jsonl --out disk/new"],
 )
 def test_space_is_checked_before_any_work(
     tmp_path: Path,

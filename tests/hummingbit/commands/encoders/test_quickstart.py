@@ -126,7 +126,7 @@ def test_a_file_without_enough_texts_is_refused_in_a_sentence(
     tmp_path: Path, content: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "d.csv").write_text(content)
-    assert main(["quickstart", "d.csv"]) == 2
+    assert main(["quickstart", "d.csv", "--no-serve"]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "d-data").exists()
 
@@ -136,7 +136,7 @@ def test_a_folder_that_is_there_is_not_touched(
 ) -> None:
     (tmp_path / "d-data").mkdir()
     (tmp_path / "d.csv").write_text("text\n")
-    assert main(["quickstart", "d.csv"]) == 2
+    assert main(["quickstart", "d.csv", "--no-serve"]) == 2
     assert "d-data already exists; name another with --data-dir" in capsys.readouterr().err
     assert list((tmp_path / "d-data").iterdir()) == []
 
@@ -480,7 +480,7 @@ def test_what_is_recognised_is_told_without_training(
     assert "body" in shown
     assert "training" not in shown
     assert not (tmp_path / "d").exists()
-    assert main(["quickstart", str(source), "--queries", str(source)]) == 2
+    assert main(["quickstart", str(source), "--no-serve", "--queries", str(source)]) == 2
     assert "--queries: needs --qrels" in capsys.readouterr().err
 
 
