@@ -52,10 +52,6 @@ check: $(VENV)/.dev ## Lint, types and import arrows
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-.PHONY: clients
-clients: $(VENV)/.dev ## Write the asynchronous client from the synchronous one
-	$(BIN)/python -m tests.support.async_clients
-
 # The tests start hundreds of processes, so Python saves what it compiles, whatever the environment says.
 .PHONY: test
 test: export PYTHONDONTWRITEBYTECODE :=

@@ -217,6 +217,23 @@ def upload_snapshot(path: Path, headers: Mapping[str, str]) -> Call[Any]:
     return Call("POST", address, file=path, headers=all_headers)
 
 
+def change_aliases(actions: Sequence[Mapping[str, Any]]) -> Call[responses.Aliases]:
+    """Apply actions on aliases, all or none; removing an alias a second time is an error."""
+    repeatable = all("remove" not in action for action in actions)
+    body = {"actions": [dict(action) for action in actions]}
+    return Call("POST", "/v1/aliases", body, repeatable=repeatable)
+
+
+def collections_of_aliases(response: responses.Aliases) -> dict[str, str]:
+    """Return the collection of each alias."""
+    return {alias["alias"]: alias["collection"] for alias in response["aliases"]}
+
+
+def numbers_of_embeddings(response: responses.Embeddings) -> list[list[float]]:
+    """Return the embeddings in the order of the texts."""
+    return [[float(number) for number in entry["embedding"]] for entry in response["data"]]
+
+
 def is_finished(url: str, job: responses.Job) -> bool:
     """Return whether a job is done.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, Unpack, cast
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 import httpx
 
@@ -197,17 +198,15 @@ class Client:
         `encoder_fingerprint`, the fingerprint of the encoder that made their codes, documents may
         have a code as well as a text or vector.
         """
-        answer: responses.BulkAnswer = self._call(
-            calls.bulk(
-                name,
-                documents,
-                {},
-                create_only=create_only,
-                skip_unchanged=skip_unchanged,
-                encoder_fingerprint=encoder_fingerprint,
-            )
+        call: Call[responses.BulkAnswer] = calls.bulk(
+            name,
+            documents,
+            {},
+            create_only=create_only,
+            skip_unchanged=skip_unchanged,
+            encoder_fingerprint=encoder_fingerprint,
         )
-        return answer
+        return self._call(call)
 
     def bulk_job(
         self,
@@ -225,17 +224,15 @@ class Client:
         """
         # It keeps a retry from starting a second job.
         key = {calls.IDEMPOTENCY_KEY: idempotency_key or secrets.token_hex(16)}
-        job: responses.Job = self._call(
-            calls.bulk(
-                name,
-                documents,
-                {**calls.IN_BACKGROUND, **key},
-                create_only=create_only,
-                skip_unchanged=skip_unchanged,
-                encoder_fingerprint=encoder_fingerprint,
-            )
+        call: Call[responses.Job] = calls.bulk(
+            name,
+            documents,
+            {**calls.IN_BACKGROUND, **key},
+            create_only=create_only,
+            skip_unchanged=skip_unchanged,
+            encoder_fingerprint=encoder_fingerprint,
         )
-        return job
+        return self._call(call)
 
     def scroll(
         self,
@@ -283,8 +280,8 @@ class Client:
 
     def count(self, name: str, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Count all documents, or those that match a filter."""
-        response = self.explained_count(name, filter)
-        return response["count"]
+        path, body = collection_path(name, "documents:count"), without_none(filter=filter)
+        return self._call(Call[int]("POST", path, body, read=itemgetter("count")))
 
     def explained_count(self, name: str, filter: Mapping[str, Any] | None) -> responses.Count:  # noqa: A002
         """Count as :meth:`count` does; if nothing matches the filter, `warnings` may say why."""
@@ -426,8 +423,8 @@ class Client:
             encoder_fingerprint=encoder_fingerprint,
         )
         path = collection_path(name, "search/batch")
-        response = self._call(Call[dict[str, list[responses.SearchResponse]]]("POST", path, body))
-        return response["results"]
+        call = Call[list[responses.SearchResponse]]
+        return self._call(call("POST", path, body, read=itemgetter("results")))
 
     def encoders(self) -> responses.Encoders:
         """List the encoders."""
@@ -463,10 +460,8 @@ class Client:
         A code is what the signs of these numbers are: bit b is 1 if number b is positive.
         """
         body = {"input": list(texts), "model": encoder, "input_type": "query"}
-        response = self._call(Call[responses.Embeddings]("POST", "/v1/embeddings", body))
-        return [
-            [float(number) for number in embedding["embedding"]] for embedding in response["data"]
-        ]
+        read = calls.numbers_of_embeddings
+        return self._call(Call[list[list[float]]]("POST", "/v1/embeddings", body, read=read))
 
     def evaluate(self, name: str, body: Mapping[str, Any]) -> responses.EvaluationStatus:
         """Start an evaluation in the background; `body` is that of ``POST …/evaluate``."""
@@ -486,23 +481,20 @@ class Client:
 
     def aliases(self) -> dict[str, str]:
         """Return the collection of each alias."""
-        response = self._call(Call[responses.Aliases]("GET", "/v1/aliases"))
-        return {alias["alias"]: alias["collection"] for alias in response["aliases"]}
+        call = Call[dict[str, str]]("GET", "/v1/aliases", read=calls.collections_of_aliases)
+        return self._call(call)
 
     def set_alias(self, alias: str, collection: str) -> None:
         """Point an alias at a collection, whether or not the alias exists."""
-        self.change_aliases([{"add": {"alias": alias, "collection": collection}}])
+        self._call(calls.change_aliases([{"add": {"alias": alias, "collection": collection}}]))
 
     def remove_alias(self, alias: str) -> None:
         """Remove an alias; its collection stays."""
-        self.change_aliases([{"remove": {"alias": alias}}])
+        self._call(calls.change_aliases([{"remove": {"alias": alias}}]))
 
     def change_aliases(self, actions: Sequence[Mapping[str, Any]]) -> responses.Aliases:
         """Apply actions, ``{"add": {…}}`` or ``{"remove": {…}}``, in one step: all or none."""
-        # Removing an alias a second time is an error.
-        repeatable = all("remove" not in action for action in actions)
-        body = {"actions": [dict(action) for action in actions]}
-        return self._call(Call("POST", "/v1/aliases", body, repeatable=repeatable))
+        return self._call(calls.change_aliases(actions))
 
     def reindex(
         self,
@@ -549,8 +541,7 @@ class Client:
     def snapshots(self, collection: str | None = None) -> list[responses.Snapshot]:
         """List the snapshots of one collection or of all, the oldest first."""
         path = f"/v1/snapshots{query_string(collection=collection)}"
-        response = self._call(Call[responses.Snapshots]("GET", path))
-        return response["snapshots"]
+        return self._call(Call("GET", path, read=itemgetter("snapshots")))
 
     def snapshot(self, snapshot_id: str) -> responses.Snapshot:
         """Describe a snapshot."""
@@ -573,14 +564,15 @@ class Client:
         snapshot = self.snapshot(snapshot_id)
         file = SnapshotFile(str(self._http.base_url), snapshot, Path(path))
         try:
-            # Two blocks, because the asynchronous client awaits only the first.
-            with self._http.stream("GET", file.address) as response:  # noqa: SIM117
-                with file.writing(response) as write_chunk:
-                    if not response.is_success:
-                        response.read()
-                        raise transport.service_error(file.url, response)
-                    for chunk in response.iter_bytes():
-                        write_chunk(chunk)
+            with (
+                self._http.stream("GET", file.address) as response,
+                file.writing(response) as write_chunk,
+            ):
+                if not response.is_success:
+                    response.read()
+                    raise transport.service_error(file.url, response)
+                for chunk in response.iter_bytes():
+                    write_chunk(chunk)
         except httpx.HTTPError as error:
             raise transport.service_error(file.url, error) from error
         return snapshot
@@ -591,9 +583,8 @@ class Client:
         Raises:
             OSError: if the file cannot be read.
         """
-        call = calls.upload_snapshot(Path(path), {})
-        snapshot: responses.Snapshot = self._call(call)
-        return snapshot
+        call: Call[responses.Snapshot] = calls.upload_snapshot(Path(path), {})
+        return self._call(call)
 
     def upload_snapshot_job(self, path: Path | str) -> responses.Job:
         """Upload the file of a snapshot and start checking it; the job's result is the snapshot.
@@ -601,9 +592,8 @@ class Client:
         Raises:
             OSError: if the file cannot be read.
         """
-        call = calls.upload_snapshot(Path(path), calls.IN_BACKGROUND)
-        job: responses.Job = self._call(call)
-        return job
+        call: Call[responses.Job] = calls.upload_snapshot(Path(path), calls.IN_BACKGROUND)
+        return self._call(call)
 
     def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot."""
@@ -619,8 +609,7 @@ class Client:
     ) -> list[responses.Job]:
         """List the latest jobs, the newest first."""
         path = f"/v1/jobs{query_string(limit=limit, state=state)}"
-        response = self._call(Call[responses.Jobs]("GET", path))
-        return response["jobs"]
+        return self._call(Call("GET", path, read=itemgetter("jobs")))
 
     def job(self, job_id: str) -> responses.Job:
         """Get the state and progress of a job."""
@@ -645,7 +634,7 @@ class Client:
             time.sleep(wait)
         return latest
 
-    def labels(self, name: str, **query: Any) -> responses.LabelPage:
+    def labels(self, /, name: str, **query: Any) -> responses.LabelPage:
         """List a page of labels: `limit`, `cursor`, `document`, `who`."""
         return self._call(Call("GET", collection_path(name, "labels", **query)))
 
@@ -656,7 +645,7 @@ class Client:
         body = {"labels": [dict(label) for label in labels]}
         return self._call(Call("PUT", collection_path(name, "labels"), body))
 
-    def suggest_labels(self, name: str, n: int = 10, **query: Any) -> responses.SuggestedLabels:
+    def suggest_labels(self, /, name: str, n: int = 10, **query: Any) -> responses.SuggestedLabels:
         """Suggest `n` documents to label: `method`, `label_field`, `who`, `skip`."""
         return self._call(Call("GET", collection_path(name, "labels/suggest", n=n, **query)))
 
@@ -665,7 +654,7 @@ class Client:
         path = collection_path(name, "labels/stats", label_field=label_field)
         return self._call(Call("GET", path))
 
-    def judgements(self, name: str, **query: Any) -> responses.JudgementPage:
+    def judgements(self, /, name: str, **query: Any) -> responses.JudgementPage:
         """List a page of judgements: `limit`, `cursor`, `query`, `who`."""
         return self._call(Call("GET", collection_path(name, "judgements", **query)))
 
@@ -676,7 +665,7 @@ class Client:
         body = {"judgements": [dict(judgement) for judgement in judgements]}
         return self._call(Call("PUT", collection_path(name, "judgements"), body))
 
-    def judgement_pool(self, name: str, query: str, **options: Any) -> responses.JudgementPool:
+    def judgement_pool(self, /, name: str, query: str, **options: Any) -> responses.JudgementPool:
         """Get answers to judge, the most informative first: `n`, `depth`, `method`, `who`."""
         path = collection_path(name, "judgements/pool", query=query, **options)
         return self._call(Call("GET", path))
@@ -688,13 +677,14 @@ class Client:
         path = collection_path(name, "labels/import", format=form, who=who)
         return self._call(Call("POST", path, content=content, headers=calls.NDJSON))
 
-    def retrain(self, name: str, **options: Any) -> responses.Job:
+    def retrain(self, /, name: str, **options: Any) -> responses.Job:
         """Start training a new encoder on the labels; see `POST …/retrain` for the options."""
         body = without_none(**options)
         return self._call(Call("POST", collection_path(name, "retrain"), body, repeatable=False))
 
     def train(
         self,
+        /,
         name: str,
         method: str | None = None,
         settings: Mapping[str, bool | float | str] | None = None,
@@ -722,7 +712,7 @@ class Client:
                 outcome = error
             else:
                 if transport.is_done(call, outcome, attempt):
-                    return cast("Answer", transport.response_body(outcome))
+                    return transport.answer_of(call, outcome)
             wait = transport.seconds_to_wait(call, outcome, attempt)
             if wait is None or attempt == self._retries:
                 break

@@ -9,13 +9,13 @@ import json
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from datetime import time as clock_time
 from decimal import Decimal
 from pathlib import Path, PurePath
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 from uuid import UUID
 
@@ -89,7 +89,8 @@ class ServiceError(RuntimeError):
 class Call(Generic[Answer]):
     """A request whose response is an `Answer`; `repeatable` if a second one has no further effect.
 
-    `body` is sent as JSON, `content` unchanged; of `file`, the content is sent.
+    `body` is sent as JSON, `content` unchanged; of `file`, the content is sent. `read` makes the
+    answer from the body of the response; without it, that is the answer.
     """
 
     method: str
@@ -99,6 +100,7 @@ class Call(Generic[Answer]):
     file: Path | None = None
     repeatable: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[[Any], Answer] | None = None
 
 
 def http_settings(url: str | None, key: str | None) -> dict[str, Any]:
@@ -183,13 +185,13 @@ def request_arguments(call: Call[Any], *, asynchronous: bool = False) -> dict[st
     return {"content": content.encode(), "headers": {**JSON, **call.headers}}
 
 
-def response_body(response: httpx.Response) -> Any:
-    """Return the body of a response: parsed JSON, text, or None."""
-    if not response.is_success or not response.content:
-        return None
-    if response.headers.get("content-type", "").startswith("application/json"):
-        return response.json()
-    return response.text
+def answer_of(call: Call[Answer], response: httpx.Response) -> Answer:
+    """Return what a response answers to a call: parsed JSON, text, or None."""
+    body: Any = None
+    if response.is_success and response.content:
+        is_json = response.headers.get("content-type", "").startswith("application/json")
+        body = response.json() if is_json else response.text
+    return cast("Answer", body) if call.read is None else call.read(body)
 
 
 def path_segment(text: str) -> str:
