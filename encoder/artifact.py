@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -63,8 +65,6 @@ WORD_VECTORS, TEACHER = "word_vectors", "teacher"
 """The keys of what an encoder may have learned from beside the documents."""
 WORD_BITS = "word_bits"
 """The key of how many bits tell which words a text has; absent if none do."""
-WORD_VECTOR_CLASSIFIERS = ("words", "bayes-words", "svm-words")
-"""The values of `query_classifier`, in the recipe of class codes, that need word vectors."""
 
 
 def learned_from(metadata: Mapping[str, Any]) -> list[str]:
@@ -92,15 +92,35 @@ LEARNED = "learned_documents.bin"
 METRICS = "metrics.json"
 
 
-class _Strict(BaseModel):
+_ALWAYS_WRITTEN = {"kind", "format_version"}
+
+
+class _Spec(BaseModel):
+    """A part of the manifest.
+
+    A field with its default is left out of the file, as in the artifacts of versions without it.
+    """
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in write(self).items()
+            if name in _ALWAYS_WRITTEN or value != fields[name].default
+        }
 
-class TextSpec(_Strict):
-    """The settings of :class:`TextFeatures`; the vocabulary and idf are in files of their own.
+    @classmethod
+    def of(cls, part: object, **given: Any) -> Self:
+        """Return the spec of a `part` of an encoder: its attributes, but for those `given`."""
+        names = cls.model_fields.keys() - {"kind"} - given.keys()
+        return cls(**given, **{name: getattr(part, name) for name in names})
 
-    The settings that the first artifacts did not have are left out where they have their defaults.
-    """
+
+class TextSpec(_Spec):
+    """The settings of :class:`TextFeatures`; the vocabulary and idf are in files of their own."""
 
     kind: Literal["text"] = "text"
     weighting: TermWeighting
@@ -125,16 +145,8 @@ class TextSpec(_Strict):
     def _check_analyzer(cls, name: str) -> str:
         return Analyzer.from_name(name).name
 
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = write(self)
-        for name in ("analyzer", "stemmer_version", "summary_weight", "pieces", "corrections"):
-            if written[name] == TextSpec.model_fields[name].default:
-                del written[name]
-        return written
 
-
-class ModelSpec(_Strict):
+class ModelSpec(_Spec):
     """The settings of :class:`TextModel`; its files are in the folder."""
 
     kind: Literal["model"] = "model"
@@ -147,7 +159,7 @@ class ModelSpec(_Strict):
     precision: Precision
 
 
-class EndpointSpec(_Strict):
+class EndpointSpec(_Spec):
     """The settings of :class:`EndpointModel`; what it returned for a few texts is in a file."""
 
     kind: Literal["endpoint"] = "endpoint"
@@ -160,7 +172,7 @@ class EndpointSpec(_Strict):
     max_tokens: int = Field(ge=0, le=1_000_000)
 
 
-class VectorSpec(_Strict):
+class VectorSpec(_Spec):
     """The settings of :class:`VectorFeatures`."""
 
     kind: Literal["vector"] = "vector"
@@ -168,7 +180,7 @@ class VectorSpec(_Strict):
     l2_normalize: bool
 
 
-class SpdSpec(_Strict):
+class SpdSpec(_Spec):
     """The settings of :class:`SpdFeatures`.
 
     `orders` are the number of rows of the input matrix, then that after each weight.
@@ -182,18 +194,18 @@ class SpdSpec(_Strict):
 
 
 FeaturesSpec = TextSpec | ModelSpec | EndpointSpec | VectorSpec | SpdSpec
-_FILES_OF_FEATURES: Mapping[type[_Strict], Sequence[str]] = {
+_FILES_OF_FEATURES: Mapping[type[_Spec], Sequence[str]] = {
     TextSpec: (VOCABULARY,),
     ModelSpec: (MODEL, TOKENIZER),
     EndpointSpec: (PROBE,),
 }
 
 
-class LayerSpec(_Strict):
+class LayerSpec(_Spec):
     """The shape of a :class:`Layer`; its weight and bias are in ``weights.safetensors``.
 
     Of a layer in 8 bits, the weight is ``layers.I.rows``, int8, times ``layers.I.scale``, float32,
-    a number for each input. `precision` is left out of the file if it is float32.
+    a number for each input.
     """
 
     inputs: int = Field(ge=1)
@@ -201,44 +213,20 @@ class LayerSpec(_Strict):
     activation: Activation
     precision: Precision = "float32"
 
-    @model_serializer(mode="wrap")
-    def _without_default(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = write(self)
-        if self.precision == "float32":
-            del written["precision"]
-        return written
 
-
-class ClassCodeSpec(_Strict):
+class ClassCodeSpec(_Spec):
     """The sizes of a :class:`ClassCode`; its maps and codewords are in ``weights.safetensors``."""
 
     classes: int = Field(ge=2, le=1_000_000)
     codeword_bits: int = Field(ge=1, le=1024)
     certainty_bits: int = Field(ge=0, le=1024)
     certainty_power: float = Field(default=0.0, ge=0, le=MAX_CERTAINTY_POWER)
-    """Left out of the file if 0, as in the first artifacts with a class code."""
     certainty_weight: float = Field(default=1.0, ge=LEAST_CERTAINTY_WEIGHT, le=1)
-    """Left out of the file if 1, as in earlier artifacts."""
     half_terms: float = Field(default=0.0, ge=0, le=MAX_HALF_TERMS)
-    """Left out of the file if 0, as in earlier artifacts."""
     few_terms: int = Field(default=0, ge=0, le=MAX_FEW_TERMS)
-    """Left out of the file if 0, as in earlier artifacts."""
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = write(self)
-        if not self.certainty_power:
-            del written["certainty_power"]
-        if self.certainty_weight == 1:
-            del written["certainty_weight"]
-        if not self.half_terms:
-            del written["half_terms"]
-        if not self.few_terms:
-            del written["few_terms"]
-        return written
 
 
-class ReconstructionSpec(_Strict):
+class ReconstructionSpec(_Spec):
     """The blocks of a :class:`Reconstruction`; its mean and lengths are in ``weights.safetensors``.
 
     Its decoder is the weight of the layer.
@@ -247,7 +235,7 @@ class ReconstructionSpec(_Strict):
     ends: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1, max_length=64, strict=False)
 
 
-class Manifest(_Strict):
+class Manifest(_Spec):
     """The content of ``encoder.json``.
 
     The `format_version` is 3 for an encoder with words beside a language model and 2 for one with a
@@ -260,80 +248,12 @@ class Manifest(_Strict):
     layers: tuple[LayerSpec, ...] = Field(max_length=64, strict=False)
     """None where the bits are the signs of a vector."""
     class_code: ClassCodeSpec | None = None
-    """Left out of the file if None, as in the first artifacts."""
     reconstruction: ReconstructionSpec | None = None
-    """Left out of the file if None."""
     words: TextSpec | None = None
-    """What a class code reads beside a language model. Left out of the file if None."""
+    """What a class code reads beside a language model."""
     hybrid_weight: float | None = Field(default=None, ge=MIN_HYBRID_WEIGHT, le=MAX_HYBRID_WEIGHT)
-    """Left out of the file if None."""
     metadata: dict[str, Any]
     files: dict[str, str]
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = write(self)
-        for name in ("class_code", "reconstruction", "words", "hybrid_weight"):
-            if written[name] is None:
-                del written[name]
-        return written
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_n_bits(self.n_bits)
-        for before, after in zip(self.layers, self.layers[1:], strict=False):
-            if before.outputs != after.inputs:
-                found = f"a layer of {before.outputs} outputs precedes one of {after.inputs} inputs"
-                raise ValueError(f"layers do not fit together: {found}")
-        class_bits = 0
-        if self.class_code is not None:
-            class_bits = self.class_code.codeword_bits + self.class_code.certainty_bits
-        features = self.features
-        outputs = self._outputs(features) if not self.layers else self.layers[-1].outputs
-        if outputs + class_bits != self.n_bits:
-            found = f"the last layer has {outputs} outputs"
-            raise ValueError(f"{found}; it must have {self.n_bits - class_bits}")
-        if self.layers and not isinstance(features, TextSpec):
-            self._check_first_layer(self._outputs(features))
-        self._check_version()
-        self._check_reconstruction()
-        needed = [WEIGHTS, GOLDEN, *_FILES_OF_FEATURES.get(type(features), ())]
-        if self.words is not None:
-            self._check_words(self.words)
-            needed.append(VOCABULARY)
-        for name in needed:
-            if name not in self.files:
-                raise ValueError(f"files has no {name}")
-        return self
-
-    @staticmethod
-    def _outputs(features: FeaturesSpec) -> int:
-        """Return the number of features; a text's are known from its vocabulary only."""
-        if isinstance(features, SpdSpec):
-            return triangle_length(features.orders[-1])
-        if isinstance(features, TextSpec):
-            raise ValueError("an encoder of terms needs a layer")  # noqa: TRY004 - of pydantic
-        return features.dimension
-
-    def _check_version(self) -> None:
-        parts = {2: (self.reconstruction, "a reconstruction"), 3: (self.words, "words")}
-        for version, (part, name) in parts.items():
-            is_expected = self.format_version == version
-            if is_expected != (part is not None):
-                has = f"no {name.removeprefix('a ')}" if is_expected else name
-                raise ValueError(f"format_version is {self.format_version}, and there is {has}")
-
-    def _check_words(self, words: TextSpec) -> None:
-        has_model = isinstance(self.features, ModelSpec | EndpointSpec)
-        if not has_model or self.class_code is None or words.summary_weight:
-            raise ValueError("words need a language model and a class code, and have no summaries")
-
-    def _check_reconstruction(self) -> None:
-        if self.reconstruction is None:
-            return
-        is_linear = len(self.layers) == 1 and self.layers[0].activation == "identity"
-        if not is_linear or self.class_code or isinstance(self.features, TextSpec | SpdSpec):
-            raise ValueError("a reconstruction needs vectors and one layer without activation")
 
     @field_validator("format_version", mode="before")
     @classmethod
@@ -343,29 +263,59 @@ class Manifest(_Strict):
             raise ValueError(f"{found}; this one reads 1, 2, 3")
         return version
 
-    def _check_first_layer(self, inputs: int) -> None:
-        if self.layers[0].inputs != inputs:
-            found = f"the first layer has {self.layers[0].inputs} inputs"
-            raise ValueError(f"{found}; it must have {inputs}, one for each feature")
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_n_bits(self.n_bits)
+        for before, after in pairwise(self.layers):
+            if before.outputs != after.inputs:
+                found = f"a layer of {before.outputs} outputs precedes one of {after.inputs} inputs"
+                raise ValueError(f"layers do not fit together: {found}")
+        expected = self.n_bits
+        if self.class_code is not None:
+            expected -= self.class_code.codeword_bits + self.class_code.certainty_bits
+        outputs = self.layers[-1].outputs if self.layers else self._outputs_of_features()
+        if outputs != expected:
+            found = f"the last layer has {outputs} outputs"
+            raise ValueError(f"{found}; it must have {expected}")
+        if self.layers and not isinstance(self.features, TextSpec):
+            inputs = self._outputs_of_features()
+            if self.layers[0].inputs != inputs:
+                found = f"the first layer has {self.layers[0].inputs} inputs"
+                raise ValueError(f"{found}; it must have {inputs}, one for each feature")
+        self._check_version()
+        self._check_parts()
+        needed = [WEIGHTS, GOLDEN, *_FILES_OF_FEATURES.get(type(self.features), ())]
+        for name in [*needed, VOCABULARY] if self.words else needed:
+            if name not in self.files:
+                raise ValueError(f"files has no {name}")
+        return self
 
+    def _outputs_of_features(self) -> int:
+        """Return the number of features; a text's are known from its vocabulary only."""
+        if isinstance(self.features, SpdSpec):
+            return triangle_length(self.features.orders[-1])
+        if isinstance(self.features, TextSpec):
+            raise ValueError("an encoder of terms needs a layer")  # noqa: TRY004 - of pydantic
+        return self.features.dimension
 
-def first_error(error: ValidationError) -> str:
-    """Return the first error of a manifest, in one line."""
-    first = error.errors()[0]
-    location = ".".join(map(str, first["loc"]))
-    return f"{location}: {first['msg']}" if location else str(first["msg"])
+    def _check_version(self) -> None:
+        parts = {2: (self.reconstruction, "a reconstruction"), 3: (self.words, "words")}
+        for version, (part, name) in parts.items():
+            is_expected = self.format_version == version
+            if is_expected != (part is not None):
+                has = f"no {name.removeprefix('a ')}" if is_expected else name
+                raise ValueError(f"format_version is {self.format_version}, and there is {has}")
 
-
-def stemmer_mismatch(manifest: Manifest) -> str:
-    """Return a hint if this machine has another PyStemmer than the vocabulary; empty if not."""
-    spec = manifest.words or manifest.features
-    if not isinstance(spec, TextSpec) or spec.stemmer_version is None:
-        return ""
-    ours = Analyzer.from_name(spec.analyzer).stemmer_version
-    if ours == spec.stemmer_version:
-        return ""
-    theirs = spec.stemmer_version
-    return f"; PyStemmer {theirs} stemmed its vocabulary, and this machine has PyStemmer {ours}"
+    def _check_parts(self) -> None:
+        if self.reconstruction is not None:
+            is_linear = len(self.layers) == 1 and self.layers[0].activation == "identity"
+            if not is_linear or self.class_code or isinstance(self.features, TextSpec | SpdSpec):
+                raise ValueError("a reconstruction needs vectors and one layer without activation")
+        if self.words is not None:
+            has_model = isinstance(self.features, ModelSpec | EndpointSpec)
+            if not has_model or self.class_code is None or self.words.summary_weight:
+                needed = "a language model and a class code"
+                raise ValueError(f"words need {needed}, and have no summaries")
 
 
 # Reads the parts of an encoder from its files and checks each.
@@ -375,183 +325,187 @@ class ArtifactError(HummingbitError, ValueError):
     """A folder is not an intact encoder artifact, or one cannot be written there."""
 
 
-def read_features(
-    manifest: Manifest, tensors: Mapping[str, Floats], files: Mapping[str, bytes], folder: Path
-) -> Features:
-    """Return the features that a manifest describes.
+@dataclass(frozen=True, eq=False)
+class _Contents:
+    """The artifact in `folder`: its manifest, and its files, whose hashes were checked.
 
-    Raises:
-        ArtifactError: if a file or tensor of them is missing or malformed, or a language model
-            cannot be used.
+    Every method raises ArtifactError if what it reads is missing or malformed.
     """
-    spec = manifest.features
-    if isinstance(spec, VectorSpec):
-        return VectorFeatures(dimension=spec.dimension, l2_normalize=spec.l2_normalize)
-    if isinstance(spec, ModelSpec):
+
+    folder: Path
+    manifest: Manifest
+    files: Mapping[str, bytes]
+    tensors: Mapping[str, npt.NDArray[Any]]
+
+    def tensor(
+        self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float32
+    ) -> npt.NDArray[Any]:
+        """Return a tensor of this shape and type, of finite numbers."""
+        tensor = self.tensors.get(name)
+        if tensor is None or tensor.shape != shape or tensor.dtype != dtype:
+            found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"
+            raise self._error(WEIGHTS, f"{name} is {found}; it must be {np.dtype(dtype)} {shape}")
+        if not np.isfinite(tensor).all():
+            raise self._error(WEIGHTS, f"{name} holds NaN or infinity")
+        return tensor
+
+    def layer(self, i: int, spec: LayerSpec) -> Layer:
+        """Return layer `i`; see :class:`LayerSpec`."""
+        shape = (spec.inputs, spec.outputs)
+        if spec.precision == "float32":
+            weight = self.tensor(f"layers.{i}.weight", shape)
+        else:
+            rows = self.tensor(f"layers.{i}.rows", shape, np.int8)
+            weight = rows * self.tensor(f"layers.{i}.scale", shape[:1])[:, None]
+        bias = self.tensor(f"layers.{i}.bias", shape[1:])
+        return Layer(weight, bias, spec.activation, spec.precision)
+
+    def features(self) -> Features:
+        """Return the features that the manifest describes."""
+        spec = self.manifest.features
         settings = spec.model_dump(exclude={"kind"})
         try:
-            return TextModel(files[MODEL], files[TOKENIZER], **settings)
-        except ModelError as error:
-            raise ArtifactError(f"{folder}: {error}") from error
-    if isinstance(spec, EndpointSpec):
-        return _read_endpoint(spec, files[PROBE], folder)
-    if isinstance(spec, SpdSpec):
-        shapes = enumerate(zip(spec.orders, spec.orders[1:], strict=False))
-        weights = [read_tensor(tensors, folder, f"spd.{i}.weight", shape) for i, shape in shapes]
-        return SpdFeatures(weights, spec.floor)
-    return _read_text_features(spec, manifest.layers[0].inputs, tensors, files, folder)
+            if isinstance(spec, VectorSpec):
+                return VectorFeatures(**settings)
+            if isinstance(spec, ModelSpec):
+                return TextModel(self.files[MODEL], self.files[TOKENIZER], **settings)
+            if isinstance(spec, EndpointSpec):
+                texts, vectors = self._probe(spec.dimension)
+                return EndpointModel(**settings, probe_texts=texts, probe_vectors=vectors)
+        except (ModelError, EndpointError) as error:
+            raise ArtifactError(f"{self.folder}: {error}") from error
+        if isinstance(spec, SpdSpec):
+            shapes = enumerate(pairwise(spec.orders))
+            weights = [self.tensor(f"spd.{i}.weight", shape) for i, shape in shapes]
+            return SpdFeatures(weights, spec.floor)
+        return self._text_features(spec, self.manifest.layers[0].inputs)
 
+    def words(self) -> TextFeatures | None:
+        """Return the words beside a language model, or None without any."""
+        if self.manifest.words is None:
+            return None
+        weight = self.tensors.get("class_code.documents.weight")
+        n_rows = 0 if weight is None or weight.ndim != 2 else len(weight)
+        return self._text_features(self.manifest.words, n_rows - self.manifest.layers[0].inputs)
 
-def read_words(
-    manifest: Manifest, tensors: Mapping[str, Floats], files: Mapping[str, bytes], folder: Path
-) -> TextFeatures | None:
-    """Return the words beside a language model that a manifest describes, or None without any.
-
-    Raises:
-        ArtifactError: if a file or tensor of them is missing or malformed.
-    """
-    if manifest.words is None:
-        return None
-    weight = tensors.get("class_code.documents.weight")
-    n_rows = 0 if weight is None or weight.ndim != 2 else len(weight)
-    n_terms = n_rows - manifest.layers[0].inputs
-    return _read_text_features(manifest.words, n_terms, tensors, files, folder)
-
-
-def _read_text_features(
-    spec: TextSpec,
-    n_terms: int,
-    tensors: Mapping[str, Floats],
-    files: Mapping[str, bytes],
-    folder: Path,
-) -> TextFeatures:
-    try:
-        vocabulary = files[VOCABULARY].decode().removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{folder / VOCABULARY}: {error}") from error
-    if len(vocabulary) != n_terms or len(set(vocabulary)) != len(vocabulary):
-        expected = f"it must have {n_terms}, each once"
-        found = f"has {len(vocabulary)} terms, {len(set(vocabulary))} of them distinct"
-        raise ArtifactError(f"{folder / VOCABULARY}: {found}; {expected}")
-    return TextFeatures(
-        vocabulary=vocabulary,
-        weighting=spec.weighting,
-        max_words=spec.max_words,
-        idf=read_tensor(tensors, folder, "idf", (len(vocabulary),)) if spec.idf else None,
-        l2_normalize=spec.l2_normalize,
-        analyzer=Analyzer.from_name(spec.analyzer),
-        summary_weight=spec.summary_weight,
-        pieces=spec.pieces,
-        corrections=spec.corrections,
-    )
-
-
-def _read_endpoint(spec: EndpointSpec, raw: bytes, folder: Path) -> EndpointModel:
-    """Return the endpoint of a manifest with its probe; no request is sent."""
-    try:
-        probe = json.loads(raw)
-        texts, vectors = probe["texts"], np.array(probe["vectors"], dtype=np.float32)
-        is_valid = all(isinstance(text, str) for text in texts) and len(texts) > 0
-        if not is_valid or vectors.shape != (len(texts), spec.dimension):
-            raise ValueError(f"holds vectors of shape {vectors.shape} of {len(texts)} texts")
-        if not np.isfinite(vectors).all():
-            raise ValueError("holds a vector with NaN or infinity")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ArtifactError(f"{folder / PROBE}: cannot be read: {error}") from error
-    try:
-        settings = spec.model_dump(exclude={"kind"})
-        return EndpointModel(**settings, probe_texts=tuple(texts), probe_vectors=vectors)
-    except EndpointError as error:
-        raise ArtifactError(f"{folder}: {error}") from error
-
-
-def read_class_code(
-    manifest: Manifest, tensors: Mapping[str, Floats], folder: Path, n_terms: int = 0
-) -> ClassCode | None:
-    """Return the class code that a manifest describes, or None if it has none.
-
-    It reads what the first layer does, and `n_terms` more.
-
-    Raises:
-        ArtifactError: if a tensor of it is missing or malformed.
-    """
-    spec = manifest.class_code
-    if spec is None:
-        return None
-    shape = (manifest.layers[0].inputs + n_terms, spec.classes)
-    documents, queries = (
-        ClassMap(
-            read_tensor(tensors, folder, f"class_code.{name}.weight", shape),
-            read_tensor(tensors, folder, f"class_code.{name}.bias", shape[1:]),
+    def _text_features(self, spec: TextSpec, n_terms: int) -> TextFeatures:
+        try:
+            vocabulary = self.files[VOCABULARY].decode().removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise self._error(VOCABULARY, error) from error
+        n_distinct = len(set(vocabulary))
+        if len(vocabulary) != n_terms or n_distinct != len(vocabulary):
+            found = f"has {len(vocabulary)} terms, {n_distinct} of them distinct"
+            raise self._error(VOCABULARY, f"{found}; it must have {n_terms}, each once")
+        return TextFeatures(
+            vocabulary=vocabulary,
+            weighting=spec.weighting,
+            max_words=spec.max_words,
+            idf=self.tensor("idf", (len(vocabulary),)) if spec.idf else None,
+            l2_normalize=spec.l2_normalize,
+            analyzer=Analyzer.from_name(spec.analyzer),
+            summary_weight=spec.summary_weight,
+            pieces=spec.pieces,
+            corrections=spec.corrections,
         )
-        for name in ("documents", "queries")
-    )
-    codewords_shape = (spec.classes, spec.codeword_bits)
-    codewords = read_tensor(tensors, folder, "class_code.codewords", codewords_shape)
-    certainty = read_tensor(tensors, folder, "class_code.certainty", (spec.certainty_bits,))
-    try:
-        return ClassCode(
-            documents,
-            queries,
-            codewords,
-            certainty,
-            spec.certainty_power,
-            spec.certainty_weight,
-            spec.half_terms,
-            spec.few_terms,
+
+    def _probe(self, dimension: int) -> tuple[tuple[str, ...], Floats]:
+        """Return the texts of an endpoint's probe, and their vectors; no request is sent."""
+        with self._reading(PROBE):
+            probe = json.loads(self.files[PROBE])
+            texts, vectors = probe["texts"], np.array(probe["vectors"], dtype=np.float32)
+            is_valid = all(isinstance(text, str) for text in texts) and len(texts) > 0
+            if not is_valid or vectors.shape != (len(texts), dimension):
+                raise ValueError(f"holds vectors of shape {vectors.shape} of {len(texts)} texts")
+            if not np.isfinite(vectors).all():
+                raise ValueError("holds a vector with NaN or infinity")
+        return tuple(texts), vectors
+
+    def class_code(self, n_terms: int) -> ClassCode | None:
+        """Return the class code, which reads what the first layer does, and `n_terms` more."""
+        spec = self.manifest.class_code
+        if spec is None:
+            return None
+        shape = (self.manifest.layers[0].inputs + n_terms, spec.classes)
+        documents, queries = (
+            ClassMap(
+                self.tensor(f"class_code.{name}.weight", shape),
+                self.tensor(f"class_code.{name}.bias", shape[1:]),
+            )
+            for name in ("documents", "queries")
         )
-    except ValueError as error:
-        raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
+        codewords = self.tensor("class_code.codewords", (spec.classes, spec.codeword_bits))
+        certainty = self.tensor("class_code.certainty", (spec.certainty_bits,))
+        sizes = {"classes", "codeword_bits", "certainty_bits"}
+        settings = {name: getattr(spec, name) for name in ClassCodeSpec.model_fields.keys() - sizes}
+        try:
+            return ClassCode(documents, queries, codewords, certainty, **settings)
+        except ValueError as error:
+            raise self._error(WEIGHTS, error) from error
 
+    def reconstruction(self, layers: Sequence[Layer]) -> Reconstruction | None:
+        """Return the reconstruction, whose decoder is the weight of the only layer, or None."""
+        spec = self.manifest.reconstruction
+        if spec is None:
+            return None
+        (layer,) = layers
+        mean = self.tensor("reconstruction.mean", layer.weight.shape[:1])
+        lengths = self.tensor("reconstruction.lengths", (len(spec.ends),))
+        if layer.bias.any() or self.tensors["thresholds"].any():
+            raise self._error(WEIGHTS, "with a reconstruction, thresholds must be 0")
+        try:
+            return Reconstruction(layer.weight, mean, spec.ends, lengths)
+        except ValueError as error:
+            raise self._error(WEIGHTS, f"reconstruction: {error}") from error
 
-def _read_reconstruction(
-    manifest: Manifest, tensors: Mapping[str, Floats], layers: Sequence[Layer], folder: Path
-) -> Reconstruction | None:
-    spec = manifest.reconstruction
-    if spec is None:
-        return None
-    (layer,) = layers
-    mean = read_tensor(tensors, folder, "reconstruction.mean", layer.weight.shape[:1])
-    lengths = read_tensor(tensors, folder, "reconstruction.lengths", (len(spec.ends),))
-    if layer.bias.any() or tensors["thresholds"].any():
-        raise ArtifactError(f"{folder / WEIGHTS}: with a reconstruction, thresholds must be 0")
-    try:
-        return Reconstruction(layer.weight, mean, spec.ends, lengths)
-    except ValueError as error:
-        raise ArtifactError(f"{folder / WEIGHTS}: reconstruction: {error}") from error
+    def learned(self) -> LearnedDocuments:
+        """Return the record of the documents that the encoder learned from."""
+        raw = self.files.get(LEARNED, b"")
+        if len(raw) % 8:
+            raise self._error(LEARNED, f"has {len(raw)} bytes, not 8 for each document")
+        ids = _parse_ids(self.files.get(LABELLED_IDS), self.folder)
+        return LearnedDocuments(np.frombuffer(raw, "<u8"), frozenset(ids))
 
+    def check_golden(self, encoder: Encoder) -> None:
+        """Check that the golden inputs have the recorded codes."""
+        with self._reading(GOLDEN):
+            golden = json.loads(self.files[GOLDEN])
+            inputs, expected = golden["inputs"], golden["codes"]
+            if isinstance(encoder.features, EndpointModel):
+                # The endpoint may be down now. It is compared with the probe before it is used.
+                probe = encoder.features
+                encoded = encoder.encode_features(probe.probe_vectors, probe.probe_texts)
+            else:
+                encoded = encoder.encode_few(as_inputs(encoder, inputs))
+            codes = [code_to_hex(code) for code in encoded]
+            if codes != expected and isinstance(encoder.features, TextFeatures):
+                # A sum that is nearly 0 may be rounded otherwise; the recorded codes are of
+                # matrices.
+                codes = [code_to_hex(code) for code in encoder.encode(as_inputs(encoder, inputs))]
+        if not codes or codes != expected:
+            message = "the encoder does not give the recorded codes of the golden inputs"
+            raise self._error(GOLDEN, f"{message}{self._stemmer_mismatch()}")
 
-def read_tensor(
-    tensors: Mapping[str, Floats], folder: Path, name: str, shape: tuple[int, ...]
-) -> Floats:
-    """Return the tensor `name`, float32 of shape `shape`.
+    def _stemmer_mismatch(self) -> str:
+        """Return a hint if this machine has another PyStemmer than the vocabulary, or nothing."""
+        spec = self.manifest.words or self.manifest.features
+        if not isinstance(spec, TextSpec) or spec.stemmer_version is None:
+            return ""
+        theirs, ours = spec.stemmer_version, Analyzer.from_name(spec.analyzer).stemmer_version
+        if ours == theirs:
+            return ""
+        return f"; PyStemmer {theirs} stemmed its vocabulary, and this machine has PyStemmer {ours}"
 
-    Raises:
-        ArtifactError: if it is missing, has another shape or type, or holds NaN or infinity.
-    """
-    tensor = tensors.get(name)
-    if tensor is None or tensor.shape != shape or tensor.dtype != np.float32:
-        found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"
-        raise ArtifactError(f"{folder / WEIGHTS}: {name} is {found}; it must be float32 {shape}")
-    if not np.isfinite(tensor).all():
-        raise ArtifactError(f"{folder / WEIGHTS}: {name} holds NaN or infinity")
-    return tensor
+    def _error(self, name: str, reason: object) -> ArtifactError:
+        return ArtifactError(f"{self.folder / name}: {reason}")
 
-
-def _read_weight(
-    tensors: Mapping[str, npt.NDArray[Any]], folder: Path, i: int, spec: LayerSpec
-) -> Floats:
-    """Return the weight of layer `i`, float32; see :class:`LayerSpec`."""
-    shape = (spec.inputs, spec.outputs)
-    if spec.precision == "float32":
-        return read_tensor(tensors, folder, f"layers.{i}.weight", shape)
-    name = f"layers.{i}.rows"
-    rows = tensors.get(name)
-    if rows is None or rows.shape != shape or rows.dtype != np.int8:
-        found = "missing" if rows is None else f"{rows.dtype} {rows.shape}"
-        raise ArtifactError(f"{folder / WEIGHTS}: {name} is {found}; it must be int8 {shape}")
-    scale = read_tensor(tensors, folder, f"layers.{i}.scale", shape[:1])
-    return rows * scale[:, None]
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        """Turn what malformed JSON of a file raises into an ArtifactError."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._error(name, f"cannot be read: {error}") from error
 
 
 # Writes an encoder: the contents of the files in its folder.
@@ -560,31 +514,24 @@ def _read_weight(
 GOLDEN_INPUTS = 8
 
 
-def artifact_contents(
+def _contents_of(
     encoder: Encoder, examples: Inputs, extra_files: Mapping[str, str | bytes]
 ) -> dict[str, bytes]:
-    """Return the contents of every file in the folder of `encoder`, by name.
-
-    The golden inputs are those of `examples` whose logits are farthest from their thresholds.
-    """
+    """Return the contents of every file in the folder of `encoder`, by name."""
     contents = {
         name: extra.encode() if isinstance(extra, str) else extra
         for name, extra in extra_files.items()
     }
+    features = encoder.features
     contents[WEIGHTS] = save_tensors(_tensors(encoder))
     contents[GOLDEN] = _json_bytes(_golden(encoder, examples))
     if (words := _words_of(encoder)) is not None:
         contents[VOCABULARY] = "".join(f"{term}\n" for term in words.vocabulary).encode()
-    if isinstance(encoder.features, TextModel):
-        contents[MODEL] = encoder.features.model
-        contents[TOKENIZER] = encoder.features.tokenizer
-    if isinstance(encoder.features, EndpointModel):
-        contents[PROBE] = _json_bytes(
-            {
-                "texts": [*encoder.features.probe_texts],
-                "vectors": encoder.features.probe_vectors.astype(float).tolist(),
-            }
-        )
+    if isinstance(features, TextModel):
+        contents[MODEL], contents[TOKENIZER] = features.model, features.tokenizer
+    if isinstance(features, EndpointModel):
+        vectors = features.probe_vectors.astype(float).tolist()
+        contents[PROBE] = _json_bytes({"texts": [*features.probe_texts], "vectors": vectors})
     contents[MANIFEST] = _json_bytes(_manifest(encoder, contents).model_dump(mode="json"))
     return contents
 
@@ -643,13 +590,21 @@ def _in_8_bits(weight: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
 
 
 def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
-    blocks, words = encoder.reconstruction, encoder.words
+    blocks, words, code = encoder.reconstruction, encoder.words, encoder.class_code
+    layers = [
+        LayerSpec.of(layer, inputs=layer.weight.shape[0], outputs=layer.weight.shape[1])
+        for layer in encoder.layers
+    ]
+    class_code = None
+    if code is not None:
+        sizes = dict(zip(("classes", "codeword_bits"), code.codewords.shape, strict=True))
+        class_code = ClassCodeSpec.of(code, **sizes, certainty_bits=len(code.certainty))
     return Manifest(
         format_version=3 if words is not None else 2 if blocks is not None else 1,
         n_bits=encoder.n_bits,
         features=_features_spec(encoder.features),
-        layers=tuple(map(_layer_spec, encoder.layers)),
-        class_code=_class_code_spec(encoder),
+        layers=tuple(layers),
+        class_code=class_code,
         reconstruction=None if blocks is None else ReconstructionSpec(ends=tuple(blocks.ends)),
         words=None if words is None else _text_spec(words),
         hybrid_weight=encoder.hybrid_weight,
@@ -658,56 +613,27 @@ def _manifest(encoder: Encoder, contents: Mapping[str, bytes]) -> Manifest:
     )
 
 
-def _layer_spec(layer: Layer) -> LayerSpec:
-    inputs, outputs = layer.weight.shape
-    return LayerSpec(
-        inputs=inputs, outputs=outputs, activation=layer.activation, precision=layer.precision
-    )
-
-
-def _class_code_spec(encoder: Encoder) -> ClassCodeSpec | None:
-    code = encoder.class_code
-    if code is None:
-        return None
-    classes, bits = code.codewords.shape
-    return ClassCodeSpec(
-        classes=classes,
-        codeword_bits=bits,
-        certainty_bits=len(code.certainty),
-        certainty_power=code.certainty_power,
-        certainty_weight=code.certainty_weight,
-        half_terms=code.half_terms,
-        few_terms=code.few_terms,
-    )
-
-
 def _features_spec(features: Features) -> FeaturesSpec:
     if isinstance(features, SpdFeatures):
         orders = (features.order, *(weight.shape[1] for weight in features.weights))
-        return SpdSpec(orders=orders, floor=features.floor)
+        return SpdSpec.of(features, orders=orders)
     if isinstance(features, TextModel):
-        names = ModelSpec.model_fields.keys() - {"kind"}
-        return ModelSpec(**{name: getattr(features, name) for name in names})
+        return ModelSpec.of(features)
     if isinstance(features, EndpointModel):
-        names = EndpointSpec.model_fields.keys() - {"kind"}
-        return EndpointSpec(**{name: getattr(features, name) for name in names})
+        return EndpointSpec.of(features)
     if isinstance(features, VectorFeatures):
-        return VectorSpec(dimension=features.dimension, l2_normalize=features.l2_normalize)
+        return VectorSpec.of(features)
     assert isinstance(features, TextFeatures)  # noqa: S101 - no encoder of read texts is written
     return _text_spec(features)
 
 
 def _text_spec(features: TextFeatures) -> TextSpec:
-    return TextSpec(
-        weighting=features.weighting,
-        max_words=features.max_words,
+    analyzer = features.analyzer
+    return TextSpec.of(
+        features,
         idf=features.idf is not None,
-        l2_normalize=features.l2_normalize,
-        analyzer=features.analyzer.name,
-        stemmer_version=features.analyzer.stemmer_version,
-        summary_weight=features.summary_weight,
-        pieces=features.pieces,
-        corrections=features.corrections,
+        analyzer=analyzer.name,
+        stemmer_version=analyzer.stemmer_version,
     )
 
 
@@ -771,7 +697,7 @@ def write_artifact(
         ArtifactError: if `folder` cannot be written, or exists and `overwrite` is false.
     """
     check_destination(folder, overwrite=overwrite)
-    _replace_folder(folder, artifact_contents(encoder, examples, extra_files or {}))
+    _replace_folder(folder, _contents_of(encoder, examples, extra_files or {}))
     return load_encoder(folder)
 
 
@@ -799,41 +725,28 @@ def load_encoder(folder: Path) -> Encoder:
         ArtifactError: if a file is missing, changed, oversized or malformed, a shape does not fit,
             a weight is not finite, or the golden inputs give other codes.
     """
+    manifest, fingerprint = _read_manifest(folder)
+    files = {name: _read_verified(folder, name, digest) for name, digest in manifest.files.items()}
     try:
-        raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
-        manifest = Manifest.model_validate_json(raw_manifest)
-        files = {
-            name: _read_verified(folder, name, digest) for name, digest in manifest.files.items()
-        }
         tensors = load_tensors(files[WEIGHTS])
-    except ValidationError as error:
-        raise ArtifactError(f"{folder / MANIFEST}: {first_error(error)}") from error
     except SafetensorError as error:
         raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
-    tensor = partial(read_tensor, tensors, folder)
-    layers = [
-        Layer(
-            weight=_read_weight(tensors, folder, i, spec),
-            bias=tensor(f"layers.{i}.bias", (spec.outputs,)),
-            activation=spec.activation,
-            precision=spec.precision,
-        )
-        for i, spec in enumerate(manifest.layers)
-    ]
-    words = read_words(manifest, tensors, files, folder)
+    contents = _Contents(folder, manifest, files, tensors)
+    layers = [contents.layer(i, spec) for i, spec in enumerate(manifest.layers)]
+    words = contents.words()
     encoder = Encoder(
-        features=read_features(manifest, tensors, files, folder),
+        features=contents.features(),
         layers=layers,
-        thresholds=tensor("thresholds", (manifest.n_bits,)),
+        thresholds=contents.tensor("thresholds", (manifest.n_bits,)),
         metadata=manifest.metadata,
-        fingerprint=hashlib.sha256(raw_manifest).hexdigest(),
-        class_code=read_class_code(manifest, tensors, folder, words.dimension if words else 0),
+        fingerprint=fingerprint,
+        class_code=contents.class_code(words.dimension if words else 0),
         hybrid_weight=manifest.hybrid_weight,
-        learned=_read_learned(files, folder),
-        reconstruction=_read_reconstruction(manifest, tensors, layers, folder),
+        learned=contents.learned(),
+        reconstruction=contents.reconstruction(layers),
         words=words,
     )
-    _check_golden(encoder, files[GOLDEN], folder, stemmer_mismatch(manifest))
+    contents.check_golden(encoder)
     return encoder
 
 
@@ -843,23 +756,14 @@ def read_labelled_ids(folder: Path, encoder: Encoder) -> list[str]:
     Raises:
         ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from.
     """
-    return _check_ids(_read_record(folder, encoder, LABELLED_IDS), folder)
+    return _parse_ids(_read_listed_file(folder, encoder, LABELLED_IDS), folder)
 
 
-def _check_ids(ids: Any, folder: Path) -> list[str]:
-    if ids is None:
-        return []
+def _parse_ids(raw: bytes | None, folder: Path) -> list[str]:
+    ids = [] if raw is None else _parse_record(raw, folder / LABELLED_IDS)
     if not isinstance(ids, list) or not all(isinstance(id_, str) for id_ in ids):
         raise ArtifactError(f"{folder / LABELLED_IDS}: must be a list of ids")
     return ids
-
-
-def _read_learned(files: Mapping[str, bytes], folder: Path) -> LearnedDocuments:
-    raw, raw_ids = files.get(LEARNED, b""), files.get(LABELLED_IDS, b"[]")
-    if len(raw) % 8:
-        raise ArtifactError(f"{folder / LEARNED}: has {len(raw)} bytes, not 8 for each document")
-    ids = _check_ids(_parse_record(raw_ids, folder / LABELLED_IDS), folder)
-    return LearnedDocuments(np.frombuffer(raw, "<u8"), frozenset(ids))
 
 
 def read_classifier(folder: Path, encoder: Encoder) -> Classifier | None:
@@ -890,9 +794,8 @@ def read_metrics(folder: Path, encoder: Encoder) -> dict[str, Any]:
     Raises:
         ArtifactError: if the artifact in `folder` is not the one `encoder` was loaded from.
     """
-    metrics = _read_record(folder, encoder, METRICS)
-    if metrics is None:
-        return {}
+    raw = _read_listed_file(folder, encoder, METRICS)
+    metrics = {} if raw is None else _parse_record(raw, folder / METRICS)
     if not isinstance(metrics, dict):
         raise ArtifactError(f"{folder / METRICS}: must be an object")
     return metrics
@@ -912,11 +815,7 @@ def read_listed_names(folder: Path) -> list[str]:
     Raises:
         ArtifactError: if the manifest is missing, oversized or malformed.
     """
-    try:
-        raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
-        return [MANIFEST, *Manifest.model_validate_json(raw_manifest).files]
-    except ValidationError as error:
-        raise ArtifactError(f"{folder / MANIFEST}: {first_error(error)}") from error
+    return [MANIFEST, *_read_manifest(folder)[0].files]
 
 
 def install_artifact(source: Path, folder: Path) -> Encoder:
@@ -928,11 +827,11 @@ def install_artifact(source: Path, folder: Path) -> Encoder:
     Raises:
         ArtifactError: if `source` is not an intact artifact, or `folder` exists.
     """
-    fingerprint = load_encoder(source).fingerprint
+    loaded = load_encoder(source).fingerprint
     if folder.exists():
         raise ArtifactError(f"{folder} already exists; choose another name")
     raw_manifest = _read_file(source / MANIFEST, MAX_MANIFEST_BYTES)
-    if hashlib.sha256(raw_manifest).hexdigest() != fingerprint:
+    if hashlib.sha256(raw_manifest).hexdigest() != loaded:
         raise ArtifactError(f"{source} changed while it was read")
     digests = Manifest.model_validate_json(raw_manifest).files
     contents = {name: _read_verified(source, name, digest) for name, digest in digests.items()}
@@ -940,19 +839,25 @@ def install_artifact(source: Path, folder: Path) -> Encoder:
     return load_encoder(folder)
 
 
+def _read_manifest(folder: Path) -> tuple[Manifest, str]:
+    """Return the manifest in `folder`, and its hash."""
+    raw = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
+    try:
+        return Manifest.model_validate_json(raw), hashlib.sha256(raw).hexdigest()
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = "".join(f"{part}." for part in first["loc"]).removesuffix(".")
+        reason = f"{location}: {first['msg']}" if location else first["msg"]
+        raise ArtifactError(f"{folder / MANIFEST}: {reason}") from error
+
+
 def _read_listed_file(folder: Path, encoder: Encoder, name: str) -> bytes | None:
     """Return the contents of a file that the manifest lists, or None if it does not list it."""
-    raw_manifest = _read_file(folder / MANIFEST, MAX_MANIFEST_BYTES)
-    if hashlib.sha256(raw_manifest).hexdigest() != encoder.fingerprint:
+    manifest, fingerprint = _read_manifest(folder)
+    if fingerprint != encoder.fingerprint:
         raise ArtifactError(f"{folder} has changed since its encoder was loaded")
-    digest = Manifest.model_validate_json(raw_manifest).files.get(name)
+    digest = manifest.files.get(name)
     return None if digest is None else _read_verified(folder, name, digest)
-
-
-def _read_record(folder: Path, encoder: Encoder, name: str) -> Any:
-    """Return the value of a listed JSON file, or None if there is none."""
-    contents = _read_listed_file(folder, encoder, name)
-    return None if contents is None else _parse_record(contents, folder / name)
 
 
 def _parse_record(contents: bytes, path: Path) -> Any:
@@ -960,27 +865,6 @@ def _parse_record(contents: bytes, path: Path) -> Any:
         return json.loads(contents)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path}: cannot be read: {error}") from error
-
-
-def _check_golden(encoder: Encoder, raw: bytes, folder: Path, hint: str) -> None:
-    try:
-        golden = json.loads(raw)
-        inputs, expected = golden["inputs"], golden["codes"]
-        if isinstance(encoder.features, EndpointModel):
-            # The endpoint may be down now. It is compared with the probe before it is used.
-            probe = encoder.features
-            encoded = encoder.encode_features(probe.probe_vectors, probe.probe_texts)
-        else:
-            encoded = encoder.encode_few(as_inputs(encoder, inputs))
-        codes = [code_to_hex(code) for code in encoded]
-        if codes != expected and isinstance(encoder.features, TextFeatures):
-            # A sum that is nearly 0 may be rounded otherwise; the recorded codes are of matrices.
-            codes = [code_to_hex(code) for code in encoder.encode(as_inputs(encoder, inputs))]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ArtifactError(f"{folder / GOLDEN}: cannot be read: {error}") from error
-    if not codes or codes != expected:
-        message = "the encoder does not give the recorded codes of the golden inputs"
-        raise ArtifactError(f"{folder / GOLDEN}: {message}{hint}")
 
 
 def _read_verified(folder: Path, name: str, digest: str) -> bytes:
