@@ -21,10 +21,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.clients import responses
 from hummingbit.clients.calls import UNSET, json_lines
 from hummingbit.clients.client import Client
-from hummingbit.clients.responses import DocumentPage, JudgementPage, LabelPage, Ranking
 from hummingbit.clients.transport import ServiceError
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.tables import FieldType
@@ -64,6 +62,8 @@ from hummingbit.index.store.annotations import (
     parse_label,
 )
 from hummingbit.index.transfer import Header, check_same_encoder, encoder_of_export
+from hummingbit.service.schemas import responses
+from hummingbit.service.schemas.responses import DocumentPage, JudgementPage, LabelPage, Ranking
 
 Item = TypeVar("Item")
 Page = TypeVar("Page", DocumentPage, LabelPage, JudgementPage)
@@ -80,7 +80,7 @@ RECORDS = 1000
 POLL_SECONDS, WAIT_SECONDS = 0.2, 3600.0
 
 
-def wait_for(client: Client, job: responses.Job) -> dict[str, Any]:
+def wait_for(client: Client, job: responses.JobInfo) -> dict[str, Any]:
     """Wait until a job of the service is done and return its result; the stage names the job.
 
     Raises:
@@ -355,14 +355,14 @@ class RemoteSnapshots:
             OSError: if the file cannot be read.
         """
         result = wait_for(self._client, self._client.upload_snapshot_job(tar))
-        return _to_snapshot(cast(responses.Snapshot, result))
+        return _to_snapshot(cast(responses.SnapshotInfo, result))
 
     def delete(self, id_: str) -> None:
         """Delete a snapshot."""
         self._client.delete_snapshot(id_)
 
 
-def _to_snapshot(snapshot: responses.Snapshot) -> Snapshot:
+def _to_snapshot(snapshot: responses.SnapshotInfo) -> Snapshot:
     contents = Contents(
         collection=snapshot["collection"],
         n_bits=snapshot["n_bits"],
@@ -546,7 +546,7 @@ class RemoteCollection:
         """Count values of fields over all documents, or those that match the filter."""
         records = [*map(facet_to_json, facets)]
         answer = self.client.facets(self._given_name, records, filter=_as_json(filter))
-        counted = [FacetResult(**facet) for facet in answer["facets"]]
+        counted = [FacetResult(**cast("Any", facet)) for facet in answer["facets"]]
         return Facets(counted, answer["documents"], answer["generation"])
 
     def ingest(

@@ -1,5 +1,7 @@
 """Writes the package ``hummingbit_client`` from ``hummingbit/clients``, before it is built.
 
+The types of responses are those of the service.
+
 This happens in a checkout of hummingbit, and Git ignores what is written here. An sdist holds the
 package already.
 """
@@ -17,6 +19,7 @@ from setuptools import setup
 FOLDER = Path(__file__).resolve().parent
 CHECKOUT = FOLDER.parents[1]
 SOURCES = CHECKOUT / "hummingbit" / "clients"
+RESPONSES = CHECKOUT / "service" / "schemas" / "responses.py"
 PACKAGE = "hummingbit_client"
 PUBLIC = ("AsyncClient", "Client", "ServiceError")
 
@@ -29,8 +32,8 @@ def write_package() -> None:
     for leftover in (package, FOLDER / "build"):
         shutil.rmtree(leftover, ignore_errors=True)
     modules: dict[str, str] = {}
-    for source in sorted(SOURCES.rglob("*.py")):
-        relative = source.relative_to(SOURCES)
+    for source in [*sorted(SOURCES.rglob("*.py")), RESPONSES]:
+        relative = source.relative_to(RESPONSES.parent if source == RESPONSES else SOURCES)
         text = _with_package_names(source.read_text(encoding="utf-8"))
         path = package / relative
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +48,7 @@ def write_package() -> None:
 
 def _with_package_names(text: str) -> str:
     """Return a module with the names that it has in the package."""
-    text = re.sub(r"\bhummingbit\.clients\b", PACKAGE, text)
+    text = re.sub(r"\bhummingbit\.(clients|service\.schemas)\b", PACKAGE, text)
     return re.sub(rf"\bhummingbit\.({'|'.join(PUBLIC)})\b", rf"{PACKAGE}.\1", text)
 
 

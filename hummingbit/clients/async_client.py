@@ -11,9 +11,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from hummingbit.clients import calls, responses, transport
+from hummingbit.clients import calls, transport
 from hummingbit.clients.client import Client
 from hummingbit.clients.transport import Call
+from hummingbit.service.schemas import responses
 
 Answer = TypeVar("Answer")
 P = ParamSpec("P")
@@ -144,7 +145,7 @@ class AsyncClient:
     confirm = _awaited(Client.confirm)
     take_back = _awaited(Client.take_back)
 
-    async def download_snapshot(self, snapshot_id: str, path: Path | str) -> responses.Snapshot:
+    async def download_snapshot(self, snapshot_id: str, path: Path | str) -> responses.SnapshotInfo:
         """See :meth:`hummingbit.Client.download_snapshot`."""
         snapshot = await self.snapshot(snapshot_id)
         file = calls.SnapshotFile(str(self._http.base_url), snapshot, Path(path))
@@ -161,8 +162,8 @@ class AsyncClient:
         return snapshot
 
     async def wait_for(
-        self, job: responses.Job | str, *, timeout: float | None = None
-    ) -> responses.Job:
+        self, job: responses.JobInfo | str, *, timeout: float | None = None
+    ) -> responses.JobInfo:
         """See :meth:`hummingbit.Client.wait_for`."""
         id_, url = job if isinstance(job, str) else job["id"], str(self._http.base_url)
         end = time.monotonic() + (float("inf") if timeout is None else timeout)

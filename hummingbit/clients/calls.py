@@ -18,7 +18,6 @@ from typing import Any, Protocol, TypedDict
 
 import httpx
 
-from hummingbit.clients import responses
 from hummingbit.clients.transport import (
     Call,
     ServiceError,
@@ -30,6 +29,7 @@ from hummingbit.clients.transport import (
     snapshot_path,
     without_none,
 )
+from hummingbit.service.schemas import responses
 
 
 class CodeArray(Protocol):
@@ -200,7 +200,7 @@ def json_lines(documents: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
 
 
-def in_background(path: str, body: Any = None) -> Call[responses.Job]:
+def in_background(path: str, body: Any = None) -> Call[responses.JobInfo]:
     """Start a job."""
     return Call("POST", path, body, headers=IN_BACKGROUND, repeatable=False)
 
@@ -234,7 +234,7 @@ def numbers_of_embeddings(response: responses.Embeddings) -> list[list[float]]:
     return [[float(number) for number in entry["embedding"]] for entry in response["data"]]
 
 
-def is_finished(url: str, job: responses.Job) -> bool:
+def is_finished(url: str, job: responses.JobInfo) -> bool:
     """Return whether a job is done.
 
     Raises:
@@ -265,7 +265,7 @@ class SnapshotFile:
     """A snapshot of the service at `url`, to be written to `path`."""
 
     url: str
-    snapshot: responses.Snapshot
+    snapshot: responses.SnapshotInfo
     path: Path
 
     @property

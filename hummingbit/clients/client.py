@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 
 import httpx
 
-from hummingbit.clients import calls, responses, transport
+from hummingbit.clients import calls, transport
 from hummingbit.clients.calls import (
     UNSET,
     SearchOptions,
@@ -19,7 +19,6 @@ from hummingbit.clients.calls import (
     SnapshotFile,
     Unset,
 )
-from hummingbit.clients.responses import CodeFormat, JobState, Ranking
 from hummingbit.clients.transport import (
     Call,
     as_list,
@@ -34,6 +33,8 @@ from hummingbit.clients.transport import (
     snapshot_path,
     without_none,
 )
+from hummingbit.service.schemas import responses
+from hummingbit.service.schemas.responses import CodeFormat, JobState, Ranking
 
 Answer = TypeVar("Answer")
 
@@ -217,14 +218,14 @@ class Client:
         skip_unchanged: bool = False,
         encoder_fingerprint: str | None = None,
         idempotency_key: str | None = None,
-    ) -> responses.Job:
+    ) -> responses.JobInfo:
         """Start :meth:`bulk` in the background; the job's result is what :meth:`bulk` returns.
 
         Repeating a call with the same `idempotency_key` returns the first call's job.
         """
         # It keeps a retry from starting a second job.
         key = {calls.IDEMPOTENCY_KEY: idempotency_key or secrets.token_hex(16)}
-        call: Call[responses.Job] = calls.bulk(
+        call: Call[responses.JobInfo] = calls.bulk(
             name,
             documents,
             {**calls.IN_BACKGROUND, **key},
@@ -264,7 +265,7 @@ class Client:
         facets: Sequence[str | Mapping[str, Any]] | str,
         *,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
-    ) -> responses.Facets:
+    ) -> responses.FacetsAnswer:
         """Count values of payload fields over all documents, or those that match a filter.
 
         A facet is the name of a field, or a mapping with `field` and perhaps `limit`, `interval`,
@@ -504,7 +505,7 @@ class Client:
         alias: str | None = None,
         *,
         engine: str | None = None,
-    ) -> responses.Job:
+    ) -> responses.JobInfo:
         """Start re-encoding a collection into another; the alias then moves to that.
 
         The search engine of the other collection is `engine`, or else that of the first.
@@ -512,50 +513,50 @@ class Client:
         body = without_none(encoder=encoder, into=into, alias=alias, engine=engine)
         return self._call(Call("POST", collection_path(name, "reindex"), body, repeatable=False))
 
-    def verify(self, name: str) -> responses.Verification:
+    def verify(self, name: str) -> responses.VerificationInfo:
         """Check every document, code and checksum; see :meth:`verify_job` for large ones."""
         return self._call(Call("POST", collection_path(name, "verify")))
 
-    def verify_job(self, name: str) -> responses.Job:
+    def verify_job(self, name: str) -> responses.JobInfo:
         """Start checking a collection; the job's result is what :meth:`verify` returns."""
         return self._call(calls.in_background(collection_path(name, "verify")))
 
-    def compact(self, name: str) -> responses.Compaction:
+    def compact(self, name: str) -> responses.CompactionInfo:
         """Free the space of deleted documents; see :meth:`compact_job` for large ones."""
         return self._call(Call("POST", collection_path(name, "compact")))
 
-    def compact_job(self, name: str) -> responses.Job:
+    def compact_job(self, name: str) -> responses.JobInfo:
         """Start compacting a collection; the job's result is what :meth:`compact` returns."""
         return self._call(calls.in_background(collection_path(name, "compact")))
 
-    def index_fields(self, name: str, fields: Sequence[str]) -> responses.IndexedFields:
+    def index_fields(self, name: str, fields: Sequence[str]) -> responses.IndexedFieldsInfo:
         """Index these fields of payloads and no others; see :meth:`index_fields_job`."""
         body = {"indexed_fields": [*fields]}
         return self._call(Call("POST", collection_path(name, "index-fields"), body))
 
-    def index_fields_job(self, name: str, fields: Sequence[str]) -> responses.Job:
+    def index_fields_job(self, name: str, fields: Sequence[str]) -> responses.JobInfo:
         """Start indexing fields; the job's result is what :meth:`index_fields` returns."""
         body = {"indexed_fields": [*fields]}
         return self._call(calls.in_background(collection_path(name, "index-fields"), body))
 
-    def snapshots(self, collection: str | None = None) -> list[responses.Snapshot]:
+    def snapshots(self, collection: str | None = None) -> list[responses.SnapshotInfo]:
         """List the snapshots of one collection or of all, the oldest first."""
         path = f"/v1/snapshots{query_string(collection=collection)}"
         return self._call(Call("GET", path, read=itemgetter("snapshots")))
 
-    def snapshot(self, snapshot_id: str) -> responses.Snapshot:
+    def snapshot(self, snapshot_id: str) -> responses.SnapshotInfo:
         """Describe a snapshot."""
         return self._call(Call("GET", snapshot_path(snapshot_id)))
 
-    def create_snapshot(self, name: str) -> responses.Snapshot:
+    def create_snapshot(self, name: str) -> responses.SnapshotInfo:
         """Create a snapshot of a collection; see :meth:`snapshot_job` for large ones."""
         return self._call(Call("POST", collection_path(name, "snapshots"), repeatable=False))
 
-    def snapshot_job(self, name: str) -> responses.Job:
+    def snapshot_job(self, name: str) -> responses.JobInfo:
         """Start creating a snapshot; the job's result is what :meth:`create_snapshot` returns."""
         return self._call(calls.in_background(collection_path(name, "snapshots")))
 
-    def download_snapshot(self, snapshot_id: str, path: Path | str) -> responses.Snapshot:
+    def download_snapshot(self, snapshot_id: str, path: Path | str) -> responses.SnapshotInfo:
         """Write a snapshot to a file, which appears once it is complete and its SHA-256 is right.
 
         Raises:
@@ -577,50 +578,52 @@ class Client:
             raise transport.service_error(file.url, error) from error
         return snapshot
 
-    def upload_snapshot(self, path: Path | str) -> responses.Snapshot:
+    def upload_snapshot(self, path: Path | str) -> responses.SnapshotInfo:
         """Upload the file of a snapshot; see :meth:`upload_snapshot_job` for large ones.
 
         Raises:
             OSError: if the file cannot be read.
         """
-        call: Call[responses.Snapshot] = calls.upload_snapshot(Path(path), {})
+        call: Call[responses.SnapshotInfo] = calls.upload_snapshot(Path(path), {})
         return self._call(call)
 
-    def upload_snapshot_job(self, path: Path | str) -> responses.Job:
+    def upload_snapshot_job(self, path: Path | str) -> responses.JobInfo:
         """Upload the file of a snapshot and start checking it; the job's result is the snapshot.
 
         Raises:
             OSError: if the file cannot be read.
         """
-        call: Call[responses.Job] = calls.upload_snapshot(Path(path), calls.IN_BACKGROUND)
+        call: Call[responses.JobInfo] = calls.upload_snapshot(Path(path), calls.IN_BACKGROUND)
         return self._call(call)
 
     def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot."""
         self._call(Call[None]("DELETE", snapshot_path(snapshot_id)))
 
-    def restore_snapshot(self, snapshot_id: str, collection: str) -> responses.Job:
+    def restore_snapshot(self, snapshot_id: str, collection: str) -> responses.JobInfo:
         """Start restoring a snapshot to a collection."""
         path, body = f"{snapshot_path(snapshot_id)}/restore", {"collection": collection}
         return self._call(Call("POST", path, body, repeatable=False))
 
     def jobs(
         self, *, limit: int | None = None, state: JobState | None = None
-    ) -> list[responses.Job]:
+    ) -> list[responses.JobInfo]:
         """List the latest jobs, the newest first."""
         path = f"/v1/jobs{query_string(limit=limit, state=state)}"
         return self._call(Call("GET", path, read=itemgetter("jobs")))
 
-    def job(self, job_id: str) -> responses.Job:
+    def job(self, job_id: str) -> responses.JobInfo:
         """Get the state and progress of a job."""
         return self._call(Call("GET", job_path(job_id)))
 
-    def cancel_job(self, job_id: str) -> responses.Job:
+    def cancel_job(self, job_id: str) -> responses.JobInfo:
         """Cancel a queued or running job."""
         # Not repeatable, because the job may have finished by then.
         return self._call(Call("POST", f"{job_path(job_id)}/cancel", repeatable=False))
 
-    def wait_for(self, job: responses.Job | str, *, timeout: float | None = None) -> responses.Job:
+    def wait_for(
+        self, job: responses.JobInfo | str, *, timeout: float | None = None
+    ) -> responses.JobInfo:
         """Wait until a job is done and return it.
 
         Raises:
@@ -677,7 +680,7 @@ class Client:
         path = collection_path(name, "labels/import", format=form, who=who)
         return self._call(Call("POST", path, content=content, headers=calls.NDJSON))
 
-    def retrain(self, /, name: str, **options: Any) -> responses.Job:
+    def retrain(self, /, name: str, **options: Any) -> responses.JobInfo:
         """Start training a new encoder on the labels; see `POST …/retrain` for the options."""
         body = without_none(**options)
         return self._call(Call("POST", collection_path(name, "retrain"), body, repeatable=False))
@@ -689,16 +692,16 @@ class Client:
         method: str | None = None,
         settings: Mapping[str, bool | float | str] | None = None,
         **options: Any,
-    ) -> responses.Job:
+    ) -> responses.JobInfo:
         """Start training an encoder on the documents; see `POST …/train` for the options."""
         body = without_none(method=method, settings=settings, **options)
         return self._call(Call("POST", collection_path(name, "train"), body, repeatable=False))
 
-    def confirm(self, job: str) -> responses.Job:
+    def confirm(self, job: str) -> responses.JobInfo:
         """Go live with the encoder of a retraining, as a job."""
         return self._call(Call("POST", f"{job_path(job)}/confirm"))
 
-    def take_back(self, job: str) -> responses.Alias:
+    def take_back(self, job: str) -> responses.TakenBack:
         """Move the alias of a retraining back to the old collection."""
         return self._call(Call("POST", f"{job_path(job)}/take-back", repeatable=False))
 

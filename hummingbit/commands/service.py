@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from hummingbit.clients.responses import Job, JobState
 from hummingbit.commands.options import (
     OptionError,
     add_filter,
@@ -23,6 +22,7 @@ from hummingbit.commands.printing import add_json, print_json, print_result
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import rare_collections
 from hummingbit.service.http.keys import StoredKey, create_key, read_keys, revoke_key
+from hummingbit.service.schemas.responses import JobInfo, JobState
 from hummingbit.service.settings import (
     Configuration,
     Settings,
@@ -314,7 +314,7 @@ def cancel_job(args: argparse.Namespace) -> int:
     return 0
 
 
-def _job_line(job: Job) -> str:
+def _job_line(job: JobInfo) -> str:
     progress = job["progress"]
     total = "?" if progress["total"] is None else f"{progress['total']:,}"
     done = f"{progress['done']:,} of {total}"

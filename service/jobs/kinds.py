@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -288,21 +288,21 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
 
 
 def snapshot_record(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what :class:`hummingbit.service.schemas.collections.SnapshotInfo` describes."""
+    """Return the response about a snapshot, :class:`SnapshotInfo`."""
     contents = asdict(snapshot.contents)
     del contents["store_sha256"], contents["format_version"]
     return {"id": snapshot.id, **contents, "bytes": snapshot.bytes, "sha256": snapshot.sha256}
 
 
 def verify(collection: CollectionBackend, folder: DataFolder) -> dict[str, Any]:
-    """Verify, and return what :class:`VerificationInfo` describes."""
+    """Verify a collection and return the response, :class:`VerificationInfo`."""
     verification = collection.verify()
     problems = [without_path(problem, folder) for problem in verification.problems]
-    return asdict(replace(verification, problems=problems))
+    return {"documents": verification.documents, "problems": problems}
 
 
 def compact(collection: CollectionBackend) -> dict[str, Any]:
-    """Compact, and return what :class:`CompactionInfo` describes."""
+    """Compact a collection and return the response, :class:`CompactionInfo`."""
     before = collection.bytes_on_disk()
     collection.compact()
     return {"bytes_before": before, "bytes_after": collection.bytes_on_disk()}
@@ -313,7 +313,7 @@ def index_fields(
     fields: Sequence[str],
     progress: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
-    """Index the fields, and return what IndexedFieldsInfo in ``schemas`` describes."""
+    """Index the fields and return the response, :class:`IndexedFieldsInfo`."""
     warnings = collection.set_indexed_fields(fields, progress)
     return with_warnings({"indexed_fields": [*collection.indexed_fields]}, warnings)
 

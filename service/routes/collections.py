@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Query, Request, Response
@@ -61,29 +61,33 @@ from hummingbit.service.routes.jobs import SubmitOf, accepted_response
 from hummingbit.service.routes.search import short_or_long
 from hummingbit.service.routes.system import unavailable_collections
 from hummingbit.service.schemas.collections import (
-    Alias,
     AliasAction,
-    Aliases,
     BucketPurity,
     ChangeAliases,
     CodeBucket,
     CodesInfo,
+    CreateCollection,
+    IndexFields,
+    Reindex,
+    UpdateCollection,
+    UpsertDocuments,
+)
+from hummingbit.service.schemas.common import check_fingerprint, parse_item, pointing_at
+from hummingbit.service.schemas.responses import (
+    Alias,
+    Aliases,
     CollectionDetail,
     Collections,
     CollectionStats,
     CollectionSummary,
-    CreateCollection,
+    CompactionInfo,
     CreatedCollection,
     IndexedFieldsInfo,
-    IndexFields,
-    Reindex,
+    JobInfo,
     StoredDocument,
-    UpdateCollection,
-    UpsertDocuments,
     Upserted,
+    VerificationInfo,
 )
-from hummingbit.service.schemas.common import check_fingerprint, parse_item, pointing_at
-from hummingbit.service.schemas.jobs import CompactionInfo, JobInfo, VerificationInfo
 from hummingbit.service.schemas.search import JSONAnswer, to_json
 
 # Collections and their documents.
@@ -116,7 +120,7 @@ def get_collection(collection: CollectionOf) -> Response:
     """Describe a collection and its codes; to a key with a filter, without the codes."""
     if isinstance(collection, FilteredCollection):
         return render(_summary(collection))
-    return render(CollectionDetail.model_validate(_describe(collection, CollectionDetail)))
+    return render(_describe(collection, CollectionDetail))
 
 
 @router.get(
@@ -133,7 +137,7 @@ def get_collection_stats(collection: CollectionOf, folder: Folder) -> Response:
     """
     stats = _describe(collection, CollectionStats)
     stats["problems"] = [without_path(problem, folder) for problem in stats["problems"]]
-    return render(CollectionStats.model_validate(stats))
+    return render(stats)
 
 
 _DEFAULT_SETTINGS = CreateCollection.model_validate({})
@@ -169,8 +173,7 @@ def create_collection(
     summary = _summary(collection)
     by_default = body.encoder is None and body.code_length is None
     warnings = [NO_ENCODER] if by_default and not collection.n_bits else []
-    created = CreatedCollection(**with_warnings(dict(summary), warnings))
-    return render(created, 201 if is_new else 200)
+    return render(with_warnings({**summary}, warnings), 201 if is_new else 200)
 
 
 @router.patch(
@@ -259,7 +262,7 @@ def upsert_documents(
                     error.reason, "documents", error.position, error.field
                 ) from None
             raise invalid_field(str(error), "documents") from None
-    return render(Upserted(**asdict(result)))
+    return render(asdict(result))
 
 
 @documents_router.get(
@@ -321,9 +324,9 @@ def _check_missing(collection: CollectionBackend, documents: list[Document]) -> 
         raise ProblemError(412, "document_exists", message, errors[:MAX_ERRORS])
 
 
-def _describe(collection: CollectionBackend, model: type[CollectionDetail]) -> dict[str, Any]:
+def _describe(collection: CollectionBackend, fields: type[CollectionDetail]) -> dict[str, Any]:
     stats = {**collection.stats(), "encoder": encoder_name(collection)}
-    return {field: stats[field] for field in model.model_fields}
+    return {field: stats[field] for field in fields.__annotations__}
 
 
 def _summary(collection: CollectionBackend) -> CollectionSummary:
@@ -332,9 +335,8 @@ def _summary(collection: CollectionBackend) -> CollectionSummary:
         "documents": len(collection),
         "passages": None if collection.passages is None else asdict(collection.passages),
     }
-    names = CollectionSummary.model_fields.keys() - derived.keys()
-    own = {name: getattr(collection, name) for name in names}
-    return CollectionSummary(**own, **derived)
+    own = CollectionSummary.__annotations__.keys() - derived.keys()
+    return cast("CollectionSummary", derived | {name: getattr(collection, name) for name in own})
 
 
 # Bits and buckets.
@@ -420,7 +422,7 @@ def verify_collection(
         # The job's record stays, and a read key must not write.
         check_role(request, Role.WRITE)
         return accepted_response(submit("verify", collection.name))
-    return render(VerificationInfo(**verify(collection, folder)))
+    return render(verify(collection, folder))
 
 
 @router.post(
@@ -439,7 +441,7 @@ def compact_collection(request: Request, collection: CollectionOf, submit: Submi
     """
     if wants_async(request):
         return accepted_response(submit("compact", collection.name))
-    return render(CompactionInfo(**compact(collection)))
+    return render(compact(collection))
 
 
 @router.post(
@@ -462,7 +464,7 @@ def choose_indexed_fields(
         fields = list(check_indexed_fields(body.indexed_fields))
         if wants_async(request):
             return accepted_response(submit("index_fields", collection.name, {"fields": fields}))
-        return render(IndexedFieldsInfo(**index_fields(collection, fields)))
+        return render(index_fields(collection, fields))
 
 
 # Aliases, and reindexing, which ends with the move of an alias.

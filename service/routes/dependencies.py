@@ -31,8 +31,8 @@ from hummingbit.service.http.problems import (
     problem_of,
     problem_response,
 )
-from hummingbit.service.schemas.common import EncoderName
-from hummingbit.service.schemas.search import JSONAnswer, answer_to_json
+from hummingbit.service.schemas.responses import EncoderName
+from hummingbit.service.schemas.search import JSONAnswer, answer_to_json, to_json
 from hummingbit.service.settings import Settings
 
 
@@ -122,12 +122,15 @@ IfNoneMatch = Annotated[str | None, Header(description="`*`: create only, replac
 
 
 def render(
-    body: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None
+    body: BaseModel | Mapping[str, object],
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return `body` as a JSON response. Fields that were never set are left out."""
     # This runs in the thread of the route; FastAPI would do it on the event loop.
-    text = body.model_dump_json(exclude_unset=True)
-    return Response(text, status, headers, media_type="application/json")
+    if isinstance(body, BaseModel):
+        body = body.model_dump(mode="json", exclude_unset=True)
+    return Response(to_json(body), status, headers, media_type="application/json")
 
 
 def render_long(answer: Mapping[str, Any], limits: Settings) -> Response:

@@ -38,17 +38,10 @@ from hummingbit.service.routes.dependencies import (
 )
 from hummingbit.service.routes.jobs import SubmitOf, accepted_response
 from hummingbit.service.schemas.collections import (
-    BulkAnswer,
-    Count,
     CountRequest,
-    Deleted,
     DeleteRequest,
-    DocumentPage,
-    FacetsAnswer,
     FacetsRequest,
-    FoundDocuments,
     GetRequest,
-    PayloadsUpdated,
     ScrollRequest,
     UpdatePayloads,
 )
@@ -58,7 +51,16 @@ from hummingbit.service.schemas.common import (
     parse_body_filter,
     pointing_at,
 )
-from hummingbit.service.schemas.jobs import JobInfo
+from hummingbit.service.schemas.responses import (
+    BulkAnswer,
+    Count,
+    Deleted,
+    DocumentPage,
+    FacetsAnswer,
+    FoundDocuments,
+    JobInfo,
+    PayloadsUpdated,
+)
 from hummingbit.service.schemas.search import to_json
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["documents"], route_class=JSONRoute)
@@ -150,7 +152,7 @@ def count_documents(collection: CollectionOf, body: CountRequest) -> Response:
     filter_ = parse_body_filter(body.filter)
     documents = collection.count(filter_)
     warnings = [] if documents else collection.explain_no_hits(filter_)
-    return render(Count(**with_warnings({"count": documents}, warnings)))
+    return render(with_warnings({"count": documents}, warnings))
 
 
 @router.post(
@@ -169,7 +171,7 @@ def count_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
     warnings = explain_no_values(collection, counted.facets)
     warnings += [] if counted.documents else collection.explain_no_hits(filter_)
     answer = {**counted._asdict(), "facets": [facet._asdict() for facet in counted.facets]}
-    return Response(to_json(with_warnings(answer, warnings)), media_type="application/json")
+    return render(with_warnings(answer, warnings))
 
 
 @router.post(
@@ -190,7 +192,7 @@ def delete_documents(collection: CollectionOf, body: DeleteRequest) -> Response:
         result = collection.delete_where(filter_)
     warnings = [] if result.deleted else collection.explain_no_hits(filter_)
     answer = {"deleted": result.deleted, "generation": result.generation}
-    return render(Deleted(**with_warnings(answer, warnings)))
+    return render(with_warnings(answer, warnings))
 
 
 @router.post(
@@ -215,7 +217,7 @@ def update_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limit
     result = collection.update_payloads(updates, body.if_generation)
     filters = [update.filter for update in updates if update.filter is not None]
     warnings = [] if result.matched else [*chain(*map(collection.explain_no_hits, filters))]
-    return render(PayloadsUpdated(**with_warnings(result._asdict(), warnings)))
+    return render(with_warnings(result._asdict(), warnings))
 
 
 @router.post(
@@ -280,7 +282,7 @@ async def upsert_documents_in_bulk(
     async for lines in _lines(request, BATCH_LINES):
         async with slots:
             await run_in_threadpool(writer.write, lines)
-    return Response(to_json(writer.result.to_dict()), media_type="application/json")
+    return render(writer.result.to_dict())
 
 
 async def _lines(request: Request, size: int) -> AsyncIterator[list[bytes]]:

@@ -25,21 +25,24 @@ from hummingbit.service.http.keys import READ
 from hummingbit.service.http.problems import ProblemError, invalid_field, without_path
 from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.routes.dependencies import LONG_READ, Folder, Limits, render, render_long
-from hummingbit.service.schemas.collections import Unavailable
-from hummingbit.service.schemas.common import EncoderName, check_length, check_text, pointing_at
+from hummingbit.service.schemas.common import check_length, check_text, pointing_at
 from hummingbit.service.schemas.encoders import (
-    CodeFormat,
     EmbeddingFormat,
-    Embeddings,
     EmbeddingsRequest,
-    EncodedInputs,
     EncodeInput,
-    EncoderDetail,
     EncoderInputs,
-    Encoders,
-    EncoderSummary,
     Model,
     Models,
+)
+from hummingbit.service.schemas.responses import (
+    CodeFormat,
+    Embeddings,
+    EncodedInputs,
+    EncoderDetail,
+    EncoderName,
+    Encoders,
+    EncoderSummary,
+    Unavailable,
 )
 from hummingbit.service.settings import Settings
 
@@ -82,7 +85,7 @@ def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
     inputs = [len(layers[0].weight)] if layers else []  # the signs of vectors have no network
     return render(
         EncoderDetail(
-            **_summary(name, encoder).model_dump(),
+            **_summary(name, encoder),
             code_size=encoder.code_size,
             terms=None if terms is None else len(terms.vocabulary),
             layers=[*inputs, *(len(layer.bias) for layer in layers)],
@@ -226,7 +229,9 @@ def list_models(folder: Folder) -> Response:
     """List the encoders whose names ``POST /v1/embeddings`` takes as a model."""
     encoders, _ = summarize_encoders(folder)
     return render(
-        Models(data=[Model(id=encoder.name) for encoder in encoders if encoder.kind == "text"])
+        Models(
+            data=[Model(id=encoder["name"]) for encoder in encoders if encoder["kind"] == "text"]
+        )
     )
 
 

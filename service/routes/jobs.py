@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -66,12 +66,11 @@ from hummingbit.service.schemas.jobs import (
     EvaluateResponse,
     EvaluationStatus,
     FindDuplicates,
-    JobInfo,
-    JobList,
     LabelledQuery,
     MapDescription,
     MapStatus,
 )
+from hummingbit.service.schemas.responses import JobInfo, JobList
 from hummingbit.service.schemas.search import LongAnswer
 
 # Jobs: list, describe, cancel, submit.
@@ -180,8 +179,8 @@ def job_info(job: JobRecord) -> JobInfo:
     """Return a job as responses have it."""
     percent = round(100 * job.done / job.total, 1) if job.total else None
     progress = {"step": job.step, "done": job.done, "total": job.total, "percent": percent}
-    fields = {name: getattr(job, name) for name in JobInfo.model_fields if name != "progress"}
-    return JobInfo.model_validate({**fields, "progress": progress})
+    names = [name for name in JobInfo.__annotations__ if name != "progress"]
+    return cast("JobInfo", {name: getattr(job, name) for name in names} | {"progress": progress})
 
 
 def status_of(job: JobRecord) -> Status:

@@ -77,22 +77,24 @@ from hummingbit.service.routes.dependencies import (
 )
 from hummingbit.service.routes.jobs import JobsOf, SubmitOf, accepted_response
 from hummingbit.service.schemas.common import pointing_at
-from hummingbit.service.schemas.jobs import JobInfo
 from hummingbit.service.schemas.labels import (
-    AnnotationsWritten,
-    Imported,
-    JudgementPage,
-    JudgementPool,
-    LabelPage,
-    LabelStats,
     NewJudgement,
     NewLabel,
     PutJudgements,
     PutLabels,
     Retrain,
+    Train,
+)
+from hummingbit.service.schemas.responses import (
+    AnnotationsWritten,
+    Imported,
+    JobInfo,
+    JudgementPage,
+    JudgementPool,
+    LabelPage,
+    LabelStats,
     SuggestedLabels,
     TakenBack,
-    Train,
 )
 from hummingbit.service.schemas.search import LongAnswer, answer_too_large
 from hummingbit.service.settings import Settings
@@ -162,7 +164,7 @@ def write_entries(
             positions.append(position)
     with _pointing_at_positions(field, positions):
         written = write(records, removed)
-    return render(AnnotationsWritten(**written._asdict()))
+    return render(written._asdict())
 
 
 def page_answer(
@@ -325,8 +327,7 @@ def get_label_stats(
     """
     with pointing_at():
         statistics = label_statistics(collection, vectors, label_field)
-    answer = LabelStats.model_validate(statistics).model_dump(mode="json")
-    return render_long(answer, limits)
+    return render_long(statistics, limits)
 
 
 def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
@@ -535,7 +536,7 @@ async def import_labels(
             written = await run_in_threadpool(import_records, collection, *batch)
         report = written if report is None else report.and_then(written)
     assert report is not None  # noqa: S101 - there is at least one batch
-    return render(Imported(**asdict(report)))
+    return render(asdict(report))
 
 
 def _batches(

@@ -58,17 +58,15 @@ from hummingbit.service.schemas.common import (
     problem_at,
 )
 from hummingbit.service.schemas.encoders import EncodeRequest, EncodeResponse
+from hummingbit.service.schemas.responses import Completions, SearchBatchResponse, SearchResponse
 from hummingbit.service.schemas.search import (
     SEARCH_FIELDS,
     SENT_AT_ONCE,
-    Completions,
     JSONAnswer,
     RecommendRequest,
     SearchBatch,
-    SearchBatchResponse,
     SearchFields,
     SearchRequest,
-    SearchResponse,
     answer_to_json,
     send_json,
 )

@@ -31,14 +31,14 @@ from hummingbit.service.routes.dependencies import (
     wants_async,
 )
 from hummingbit.service.routes.jobs import SubmitOf, accepted_response
-from hummingbit.service.schemas.collections import (
-    RestoreSnapshot,
+from hummingbit.service.schemas.collections import RestoreSnapshot
+from hummingbit.service.schemas.common import pointing_at
+from hummingbit.service.schemas.responses import (
+    JobInfo,
     SnapshotInfo,
     SnapshotList,
     UnavailableSnapshot,
 )
-from hummingbit.service.schemas.common import pointing_at
-from hummingbit.service.schemas.jobs import JobInfo
 
 router = APIRouter(prefix="/v1", tags=["snapshots"], route_class=JSONRoute)
 TAR = "application/x-tar"
@@ -68,7 +68,7 @@ def create_snapshot(
     if wants_async(request):
         return accepted_response(submit("snapshot", name))
     record = snapshot_record(folder.create_snapshot(name))
-    return render(SnapshotInfo(**record), 201, {"Location": f"/v1/snapshots/{record['id']}"})
+    return render(record, 201, {"Location": f"/v1/snapshots/{record['id']}"})
 
 
 @router.post(
@@ -124,10 +124,8 @@ def list_snapshots(folder: Folder, collection: str | None = None) -> Response:
         UnavailableSnapshot(id=id_, reason=without_path(reason, folder))
         for id_, reason in folder.snapshots.unavailable().items()
     ]
-    snapshots = [
-        SnapshotInfo(**snapshot_record(snapshot)) for snapshot in folder.snapshots.all(collection)
-    ]
-    return render(SnapshotList(snapshots=snapshots, unavailable=unavailable))
+    snapshots = [*map(snapshot_record, folder.snapshots.all(collection))]
+    return render({"snapshots": snapshots, "unavailable": unavailable})
 
 
 @router.get(
@@ -138,7 +136,7 @@ def list_snapshots(folder: Folder, collection: str | None = None) -> Response:
 )
 def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
     """Describe a snapshot, with the size and sha256 of its file."""
-    return render(SnapshotInfo(**snapshot_record(folder.snapshots.get(id))))
+    return render(snapshot_record(folder.snapshots.get(id)))
 
 
 @router.get(
@@ -243,4 +241,4 @@ def _add_snapshot(folder: DataFolder, tar: Path, digest: str) -> Response:
     snapshot = folder.snapshots.add(tar, link=True) if existing is None else existing
     status = 201 if existing is None else 200
     location = {"Location": f"/v1/snapshots/{snapshot.id}"}
-    return render(SnapshotInfo(**snapshot_record(snapshot)), status, location)
+    return render(snapshot_record(snapshot), status, location)

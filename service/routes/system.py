@@ -22,8 +22,8 @@ from hummingbit.service.http.problems import ProblemError, problem_response, wit
 from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.routes.dependencies import Folder, Limits, render
 from hummingbit.service.routes.encoders import summarize_encoders
-from hummingbit.service.schemas.collections import Unavailable
 from hummingbit.service.schemas.common import ResponseModel
+from hummingbit.service.schemas.responses import Ready, Unavailable
 
 router = APIRouter(tags=["service"], route_class=JSONRoute)
 pages_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
@@ -60,13 +60,6 @@ class Status(ResponseModel):
     """The service responds."""
 
     status: str
-
-
-class Ready(Status):
-    """Everything in the data folder can be opened."""
-
-    collections: list[str]
-    encoders: list[str]
 
 
 @router.get("/", response_model=Root, openapi_extra=READ, summary="Where to begin")
@@ -110,17 +103,17 @@ async def get_readyz(request: Request, folder: Folder) -> Response:
 
 def _readiness(request: Request, folder: DataFolder) -> Response:
     encoders, bad_encoders = summarize_encoders(folder)
-    collections = {item.name: item.reason for item in unavailable_collections(folder)}
+    collections = {item["name"]: item["reason"] for item in unavailable_collections(folder)}
     unwritable = {
         name: [without_path(problem, folder) for problem in problems]
         for name, problems in folder.problems().items()
     }
     if not collections and not bad_encoders and not unwritable:
-        names = [encoder.name for encoder in encoders]
+        names = [encoder["name"] for encoder in encoders]
         return render(Ready(status="ready", collections=[*folder.collections()], encoders=names))
     problems = {
         "collections": collections,
-        "encoders": {item.name: item.reason for item in bad_encoders},
+        "encoders": {item["name"]: item["reason"] for item in bad_encoders},
     }
     counts = {"opened": len(collections) + len(bad_encoders), "written to": len(unwritable)}
     clauses = [f"{count} cannot be {verb}" for verb, count in counts.items() if count]

@@ -27,14 +27,11 @@ from hummingbit.index.schema import AUTO
 from hummingbit.service.schemas.common import (
     Code,
     Cursor,
-    EncoderName,
     FacetRequest,
-    FacetResult,
     FieldName,
     FilterField,
     Fingerprint,
     PayloadFields,
-    RankingUsed,
     RequestModel,
     ResponseModel,
     Strings,
@@ -137,13 +134,6 @@ class IndexFields(RequestModel):
     indexed_fields: list[str] = Field(max_length=MAX_INDEXED_FIELDS)
 
 
-class IndexedFieldsInfo(ResponseModel):
-    """The payload fields that are indexed; `warnings` name those that no document has, if any."""
-
-    indexed_fields: list[str]
-    warnings: list[str] = Field(default_factory=list)
-
-
 class UpdateCollection(RequestModel):
     """The properties of a collection that can be changed."""
 
@@ -162,110 +152,6 @@ class UpdateCollection(RequestModel):
         description="The language of the texts for searches by words, such as german; none for"
         " texts without stems, auto to find it.",
     )
-
-
-class Unavailable(ResponseModel):
-    """Something that exists but cannot be opened."""
-
-    name: str
-    reason: str
-
-
-class PassagesInfo(ResponseModel):
-    """How texts are split into passages; null stands for what is left out."""
-
-    words: int
-    sentences: int | None
-    overlap: int
-    longer_than: int | None
-
-
-class CollectionSummary(ResponseModel):
-    """A collection; `encoder` and `encoder_kind` are null if its documents come with codes.
-
-    They are null, too, if `n_bits` is 0: words alone find its documents, which have no codes.
-
-    `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
-    name one, and so does `hybrid_weight`; `own_hybrid_weight` is null where it is that of the
-    encoder. Filters on `indexed_fields` read no payloads. `keep_vectors` is the form in which
-    vectors are kept. `passages` says how texts are split; null if they are not. `language` is that
-    of the texts for searches by words; null if it was not found yet, or if an earlier version made
-    the collection.
-    """
-
-    name: str
-    n_bits: int
-    encoder: EncoderName | None
-    encoder_kind: Literal["text", "vector"] | None
-    engine_setting: str
-    ranking: RankingUsed
-    hybrid_weight: float
-    own_hybrid_weight: float | None
-    language: str | None
-    indexed_fields: list[str]
-    keep_vectors: str = Field(json_schema_extra={"enum": [*FORMS]})
-    passages: PassagesInfo | None
-    documents: int
-    generation: int
-
-
-class CreatedCollection(CollectionSummary):
-    """A collection; `warnings` says why it has no encoder where it was to have the default one."""
-
-    warnings: list[str] = Field(default_factory=list)
-
-
-class Collections(ResponseModel):
-    """All collections."""
-
-    collections: list[CollectionSummary]
-    unavailable: list[Unavailable]
-
-
-class BitBalance(ResponseModel):
-    """Over all bits: the share of documents in which a bit is 1, or the entropy of a bit."""
-
-    least: float
-    mean: float
-    most: float
-
-
-class CollectionDetail(CollectionSummary):
-    """A collection and its codes; an encoder that has collapsed gives few distinct codes.
-
-    In a collection with passages, there are `n_passages`, and the codes are theirs.
-    """
-
-    n_passages: int | None
-    distinct_codes: int
-    largest_share: float | None
-    bit_balance: BitBalance | None
-    engine: str
-    bytes_on_disk: int
-
-
-class BitCorrelation(ResponseModel):
-    """Pearson's |r| over all pairs of bits that are not dead."""
-
-    mean: float
-    most: float
-
-
-class CollectionStats(CollectionDetail):
-    """A collection's sizes, its search engine and why it was chosen, and its codes' diversity.
-
-    `entropy` is that of the distribution of documents over codes, in bits; `bit_entropy` is that of
-    each bit. `dead_bits` never change; bit 0 is the first of the code. `occupancy` is the number of
-    codes that belong to 1, to 2–3, to 4–7, … documents, by the lower bound.
-    """
-
-    engine_reason: str
-    entropy: float | None
-    bit_entropy: BitBalance | None
-    dead_bits: list[int]
-    bit_correlation: BitCorrelation | None
-    occupancy: dict[str, int]
-    problems: list[str]
 
 
 # Documents.
@@ -309,26 +195,6 @@ class UpsertDocuments(RequestModel):
     encoder_fingerprint: Fingerprint = None
 
 
-class Upserted(ResponseModel):
-    """The number of documents written to disk; a repeated id counts once."""
-
-    upserted: int
-    generation: int
-    replaced: int | None = Field(
-        description="How many of them replaced a document; null on Milvus, which cannot tell."
-    )
-
-
-class StoredDocument(ResponseModel):
-    """A document as it is stored."""
-
-    id: str
-    code: str
-    text: str | None
-    vector: list[float] | None
-    payload: dict[str, Any]
-
-
 class SortBy(RequestModel):
     """A payload field to sort by; documents without it come last in either order.
 
@@ -362,41 +228,11 @@ class FacetsRequest(RequestModel):
     filter: FilterField = None
 
 
-class FacetsAnswer(ResponseModel):
-    """The counts of each facet, in the order of the request, over `documents`.
-
-    If no document passes the filter, or none has the field of a facet, `warnings` may say so.
-    """
-
-    facets: list[FacetResult]
-    documents: int
-    generation: int
-    warnings: list[str] = Field(default_factory=list)
-
-
-class DocumentPage(ResponseModel):
-    """Documents; `next_cursor` is null on the last page.
-
-    If no document has a field to sort by, `warnings` says so.
-    """
-
-    documents: list[StoredDocument]
-    next_cursor: str | None
-    warnings: list[str] = Field(default_factory=list)
-
-
 class GetRequest(RequestModel):
     """Which documents to get."""
 
     ids: Strings = Field(min_length=1, max_length=1000)
     with_payload: PayloadFields = True
-
-
-class FoundDocuments(ResponseModel):
-    """The documents found, in the order of the request, and the ids that do not exist."""
-
-    documents: list[StoredDocument]
-    missing: list[str]
 
 
 class CountRequest(RequestModel):
@@ -405,29 +241,11 @@ class CountRequest(RequestModel):
     filter: FilterField = None
 
 
-class Count(ResponseModel):
-    """The number of documents; if none passes the filter, `warnings` may say why."""
-
-    count: int
-    warnings: list[str] = Field(default_factory=list)
-
-
 class DeleteRequest(RequestModel):
     """Exactly one of `ids` and `filter`."""
 
     ids: Strings | None = Field(None, max_length=10_000)
     filter: FilterField = None
-
-
-class Deleted(ResponseModel):
-    """The number of documents deleted; the deletion is on disk.
-
-    If no document passes the filter, `warnings` may say why.
-    """
-
-    deleted: int
-    generation: int
-    warnings: list[str] = Field(default_factory=list)
 
 
 class PayloadUpdateRequest(RequestModel):
@@ -458,48 +276,6 @@ class UpdatePayloads(RequestModel):
         description="If the collection is at another generation, nothing is written, and the"
         " response is 412.",
     )
-
-
-class PayloadsUpdated(ResponseModel):
-    """How many documents were selected, and how many of their payloads changed; they are on disk.
-
-    If no document passes the filter, `warnings` may say why.
-    """
-
-    matched: int
-    updated: int
-    generation: int
-    warnings: list[str] = Field(default_factory=list)
-
-
-class LineError(ResponseModel):
-    """A line that was refused; `line` counts from 1.
-
-    `id` is null if the line has none, and cut if it is too long.
-    """
-
-    line: int
-    id: str | None
-    status: int
-    code: str
-    detail: str
-    errors: list[dict[str, str]]
-
-
-class BulkAnswer(ResponseModel):
-    """What was done with the lines; what was written is on disk.
-
-    `unchanged` counts the lines that were skipped, if that was requested. The first thousand errors
-    are listed, and `errors_left_out` counts the others.
-    """
-
-    received: int
-    written: int
-    unchanged: int
-    failed: int
-    generation: int
-    errors: list[LineError]
-    errors_left_out: int
 
 
 # Aliases and reindexing.
@@ -541,19 +317,6 @@ class ChangeAliases(RequestModel):
     )
 
 
-class Alias(ResponseModel):
-    """A second name of a collection."""
-
-    alias: str
-    collection: str
-
-
-class Aliases(ResponseModel):
-    """All aliases, sorted."""
-
-    aliases: list[Alias]
-
-
 class Reindex(RequestModel):
     """The encoder, the collection to make, and the alias that moves to it."""
 
@@ -568,35 +331,6 @@ class Reindex(RequestModel):
 
 
 # Snapshots.
-
-
-class SnapshotInfo(ResponseModel):
-    """A snapshot; `bytes` and `sha256` describe the file to download."""
-
-    id: str
-    collection: str
-    n_bits: int
-    encoder: str | None
-    encoder_fingerprint: str | None
-    generation: int
-    documents: int
-    created: str
-    bytes: int
-    sha256: str
-
-
-class UnavailableSnapshot(ResponseModel):
-    """A snapshot whose record cannot be read; it can be deleted."""
-
-    id: str
-    reason: str
-
-
-class SnapshotList(ResponseModel):
-    """Snapshots, oldest first, and those that cannot be read."""
-
-    snapshots: list[SnapshotInfo]
-    unavailable: list[UnavailableSnapshot]
 
 
 class RestoreSnapshot(RequestModel):

@@ -125,48 +125,10 @@ class FacetRequest(RequestModel):
     ranges: list[FacetRange] | None = Field(None, min_length=1, max_length=MAX_BUCKETS)
 
 
-class FacetBucket(ResponseModel):
-    """The number of documents with a `value`, in an interval, or in a range.
-
-    An interval begins at `from` and ends before `to`.
-    """
-
-    count: int
-    value: str | float | bool = ""
-    from_: float | str = Field(0, alias="from")
-    to: float | str = 0
-    gt: float | str = 0
-    gte: float | str = 0
-    lt: float | str = 0
-    lte: float | str = 0
-
-
-class FacetResult(ResponseModel):
-    """The counts of a facet, exact: values by count, intervals ascending, ranges as requested.
-
-    `documents` have a value in the field, and `missing` have none; a document with several values
-    counts for each. `distinct` is the number of different values. Intervals without a document are
-    left out.
-    """
-
-    field: str
-    buckets: list[FacetBucket]
-    documents: int
-    missing: int
-    distinct: int
-
-
 PayloadFields = Annotated[
     bool | Annotated[list[FieldName], FIRST_ERROR],
     Field(description="Return the payloads, or only these fields of them."),
 ]
-
-
-class EncoderName(ResponseModel):
-    """The encoder that made a collection's codes, by name and by content."""
-
-    name: str
-    fingerprint: str
 
 
 class ProblemField(ResponseModel):

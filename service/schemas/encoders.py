@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from hummingbit.service.schemas.collections import Unavailable
-from hummingbit.service.schemas.common import (
-    EncoderName,
-    RequestModel,
-    ResponseModel,
-    Strings,
-    Text,
-    Vector,
-)
+from hummingbit.service.schemas.common import RequestModel, ResponseModel, Strings, Text, Vector
+from hummingbit.service.schemas.responses import EncoderName
 
 # Encoders and encoding.
 
@@ -50,53 +43,6 @@ class EncoderInputs(EncodeRequest):
         "hex",
         description="Packed bytes in hexadecimal or base64 (RFC 4648), or one digit for each bit.",
     )
-
-
-class EncoderSummary(ResponseModel):
-    """An encoder; `dimension` is the length of its input vectors, `trained_on` its description."""
-
-    name: str
-    fingerprint: str
-    n_bits: int
-    kind: str = Field(json_schema_extra={"enum": ["text", "vector"]})
-    dimension: int | None
-    trained_on: Any
-
-
-class EncoderDetail(EncoderSummary):
-    """An encoder, all of its metadata, and the figures that training measured.
-
-    `metadata` and `figures` are copied from the artifact; `layers` are the sizes of its network,
-    `terms` is the size of its vocabulary.
-    """
-
-    code_size: int
-    terms: int | None
-    layers: list[int]
-    metadata: dict[str, Any]
-    figures: dict[str, Any]
-
-
-class EncodedInputs(ResponseModel):
-    """Codes in the order of the inputs; `learned` says whether the encoder learned from each.
-
-    Bit 0 is the first digit of `bits` and the most significant bit of the first byte of `hex` and
-    `base64`.
-    """
-
-    codes: list[str]
-    learned: list[bool]
-    format: CodeFormat
-    bit_order: Literal["most significant bit first"]
-    n_bits: int
-    encoder: EncoderName
-
-
-class Encoders(ResponseModel):
-    """All encoders."""
-
-    encoders: list[EncoderSummary]
-    unavailable: list[Unavailable]
 
 
 # OpenAI's embeddings API, which many tools support.
@@ -142,14 +88,6 @@ class EmbeddingsRequest(RequestModel):
         return value
 
 
-class Embedding(ResponseModel):
-    """The embedding of the input at `index`."""
-
-    object: Literal["embedding"]
-    index: int
-    embedding: list[float] | list[int] | str
-
-
 class Model(ResponseModel):
     """An encoder of texts, as OpenAI's interface lists models."""
 
@@ -164,19 +102,3 @@ class Models(ResponseModel):
 
     object: Literal["list"] = "list"
     data: list[Model]
-
-
-class Usage(ResponseModel):
-    """The number of words in the input, separated by white space; nothing is charged."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
-class Embeddings(ResponseModel):
-    """The embeddings, in the order of the input."""
-
-    object: Literal["list"]
-    data: list[Embedding]
-    model: str
-    usage: Usage

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from hummingbit.encoder.recipes import DOCUMENT_METHODS
-from hummingbit.service.schemas.common import FieldName, RequestModel, ResponseModel, Strings
+from hummingbit.service.schemas.common import FieldName, RequestModel, Strings
 
 # Labels and judgements.
 
@@ -53,158 +53,6 @@ class PutJudgements(RequestModel):
     """Judgements to set, all or none; each replaces the same person's judgement of the pair."""
 
     judgements: list[NewJudgement] = Field(min_length=1, max_length=10_000)
-
-
-class AnnotationsWritten(ResponseModel):
-    """The number of records that were changed, added or removed; the changes are on disk."""
-
-    changed: int
-    generation: int
-
-
-class Imported(ResponseModel):
-    """The records read and changed; `unknown` counts those of documents that do not exist."""
-
-    labels: int
-    judgements: int
-    changed: int
-    unknown: int
-    generation: int
-
-
-class LabelRecord(ResponseModel):
-    """A person's labels of a document; `when` is in UTC."""
-
-    id: str
-    labels: list[str]
-    grade: int
-    who: str
-    when: str
-
-
-class LabelPage(ResponseModel):
-    """Labels by (id, who); `next_cursor` is null on the last page."""
-
-    labels: list[LabelRecord]
-    next_cursor: str | None
-
-
-class JudgementRecord(ResponseModel):
-    """A person's judgement of an answer to a query; `when` is in UTC."""
-
-    query: str
-    id: str
-    grade: int
-    who: str
-    when: str
-
-
-class JudgementPage(ResponseModel):
-    """Judgements by (query, id, who); `next_cursor` is null on the last page."""
-
-    judgements: list[JudgementRecord]
-    next_cursor: str | None
-
-
-class Guess(ResponseModel):
-    """A label, and its probability by a classifier trained on the labels so far."""
-
-    label: str
-    probability: float
-
-
-class ShownDocument(ResponseModel):
-    """A document as a person sees it who labels or judges."""
-
-    id: str
-    text: str | None
-    payload: dict[str, Any]
-    code: str
-
-
-class SuggestedDocument(ShownDocument):
-    """A document to label; `bucket` is the number of documents with its code."""
-
-    guesses: list[Guess]
-    bucket: int
-
-
-class SuggestedLabels(ResponseModel):
-    """Documents to label next, the most useful first; `classes` are the labels so far."""
-
-    method: str
-    documents: list[SuggestedDocument]
-    labelled: int
-    classes: list[str]
-
-
-class LabelCount(ResponseModel):
-    """A label, and the number of documents that have it."""
-
-    label: str
-    documents: int
-
-
-class Person(ResponseModel):
-    """The number of documents that a person labelled, and of answers that they judged."""
-
-    who: str
-    labels: int
-    judgements: int
-
-
-class AgreementInfo(ResponseModel):
-    """How far two people agree; `kappa` is Cohen's, null if both always gave the same answer."""
-
-    who: list[str]
-    on: str
-    items: int
-    observed: float
-    kappa: float | None
-
-
-class GainInfo(ResponseModel):
-    """What the next label is expected to gain.
-
-    `accuracy` is that of a fast classifier of the labels in cross-validation, `per_label` what one
-    more label adds by the power law through `curve`, and `labels_to_one_percent` the number of
-    labels until the accuracy rises by 0.01, null if the curve no longer rises.
-    """
-
-    accuracy: float
-    per_label: float
-    labels_to_one_percent: int | None
-    curve: list[tuple[int, float]]
-
-
-class LabelStats(ResponseModel):
-    """Counts, agreement, and what the next label is expected to gain, null with too few labels."""
-
-    documents: int
-    labelled: int
-    labels: list[LabelCount]
-    judgements: int
-    queries: int
-    people: list[Person]
-    agreement: list[AgreementInfo]
-    expected_gain: GainInfo | None
-
-
-class PooledDocument(ShownDocument):
-    """A document to judge, how informative its judgement is, and its rank in each ranking."""
-
-    weight: float
-    ranks: dict[str, int]
-
-
-class JudgementPool(ResponseModel):
-    """Answers to judge, the most informative first; `rankings` counts those of each ranking."""
-
-    query: str
-    method: str
-    documents: list[PooledDocument]
-    rankings: dict[str, int]
-    judged: int
 
 
 # Retraining.
@@ -289,10 +137,3 @@ class Train(RequestModel):
         None,
         description="A payload field with labels for the documents that nobody has labelled.",
     )
-
-
-class TakenBack(ResponseModel):
-    """The alias, and the old collection that it names again; the new collection stays."""
-
-    alias: str
-    collection: str

@@ -17,7 +17,6 @@ from starlette.types import Message, Receive, Scope, Send
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.facets import MAX_FACETS, Facet
 from hummingbit.index.filters import Filter
-from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.recommendations import AVERAGE_VECTOR, MAX_EXAMPLES, STRATEGIES
 from hummingbit.index.search import (
     RECOMMENDATION_OPTIONS,
@@ -30,13 +29,10 @@ from hummingbit.index.search import (
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.schemas.common import (
     Code,
-    EncoderName,
     FacetRequest,
-    FacetResult,
     FilterObject,
     Fingerprint,
     RequestModel,
-    ResponseModel,
     StrictModel,
     Text,
     Vector,
@@ -205,122 +201,6 @@ class RecommendRequest(OptionsModel, RequestModel):
         json_schema_extra={"enum": [*STRATEGIES]},
     )
     encoder_fingerprint: Fingerprint = None
-
-
-class Highlight(ResponseModel):
-    """A passage of plain text; positions count Unicode code points.
-
-    `start` is its position in the text; `marks` are the [start, end) positions in the passage of
-    the query's terms.
-    """
-
-    passage: str
-    start: int
-    marks: list[tuple[int, int]]
-
-
-class Passage(ResponseModel):
-    """The part of a text that ranked it; `start` is its position, in Unicode code points."""
-
-    text: str
-    start: int
-
-
-class SearchHit(ResponseModel):
-    """A document found; the fields below `score` are present on request.
-
-    `distance` is the Hamming distance between the codes; null if the query has only words. A higher
-    `score` is better: 1 − distance / n_bits with the ranking hamming; the share of the query's
-    weight in the bits that agree with asymmetric; the cosine if rescored by vectors. A lower
-    `rerank_score` is better: Σ_b |p_b − c_b|, where p_b is the query's probability of bit b and c_b
-    the stored bit. `relevance` is the score on one scale for all rankings, from 0 to 1.
-    `confidence` is the probability that the hit answers the query.
-    `differing_bits` counts from 0, the first bit of the code.
-    """
-
-    id: str
-    distance: int | None
-    score: float
-    payload: dict[str, Any] = ModelField(default_factory=dict)
-    text: str | None = None
-    highlight: Highlight | None = None
-    passage: Passage | None = None
-    code: str = ""
-    rerank_score: float = 0
-    relevance: float = 0
-    confidence: float = 0
-    differing_bits: list[int] = ModelField(default_factory=list)
-
-
-class HitGroup(ResponseModel):
-    """The hits that share a value of the field of `group_by`, best first."""
-
-    id: str | float | bool
-    hits: list[SearchHit]
-
-
-class QueryTerm(ResponseModel):
-    """A term of the query's text, its weight, and how the code would change without it.
-
-    `influence` is Σ_b |p_b − p′_b|, the probabilities of the bits with the term and without.
-    """
-
-    term: str
-    weight: float
-    influence: float
-    flipped_bits: list[int]
-
-
-class SearchResponse(ResponseModel):
-    """Hits by the score of the `ranking`, best first; equal scores in the order of insertion.
-
-    `took_ms` is the time in the collection, encoding included; in a batch, that of all
-    searches. `ties_cut` tells whether documents with the last hit's score were left out. With
-    `rerank` the same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore`
-    the scores are those of `rescored_by`, of at most `candidates` documents, and there is no
-    cursor. For a text, `recognized_terms` counts its distinct terms that the encoder knows, or
-    reads by the words beside them in documents; if it is 0, codes find no hits. `corrected`
-    lists the unknown words and what the encoder reads in their place: the known word one edit
-    away, or the words of an identifier. `substitutes` has the words of the query that no
-    document has, each with the words that were searched for in its place. `next_cursor` is
-    present on request, and null on the last page. If a search with a filter finds nothing,
-    `warnings` may say why: no document has a field of the filter, or the field holds values of
-    another kind. With `group_by`, the hits are in `groups`, by the best hit of each, and `hits`
-    is empty.
-    """
-
-    hits: list[SearchHit]
-    n_bits: int
-    encoder: EncoderName | None
-    generation: int
-    engine: str
-    ranking: str = ModelField(json_schema_extra={"enum": [*RANKINGS, *STRATEGIES]})
-    ties_cut: bool
-    took_ms: float
-    recognized_terms: int | None = None
-    corrected: list[tuple[str, str]] = ModelField(default_factory=list)
-    substitutes: dict[str, list[str]] = ModelField(default_factory=dict)
-    reranked: bool = False
-    rescored_by: str = ""
-    candidates: int = 0
-    next_cursor: str | None = None
-    query_code: str = ""
-    query_terms: list[QueryTerm] = ModelField(default_factory=list)
-    warnings: list[str] = ModelField(default_factory=list)
-    groups: list[HitGroup] = ModelField(default_factory=list)
-    facets: list[FacetResult] = ModelField(default_factory=list)
-
-
-class Completions(ResponseModel):
-    """Queries that begin like a text, with its last word completed."""
-
-    completions: list[str]
-
-
-class SearchBatchResponse(ResponseModel):
-    """One result for each search, in the same order."""
-
-    results: list[SearchResponse]
 
 
 LONG_LISTS = ("hits", "documents", "results", "data", "queries")

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.package
 DISTRIBUTION = ROOT / "distributions" / "hummingbit-client"
 PACKAGE = "hummingbit_client"
 SOURCES = ROOT / "hummingbit" / "clients"
+MODULES = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py")} | {"responses.py"}
 
 PROGRAM = """
 import asyncio, json, sys
@@ -80,8 +81,7 @@ def test_every_module_of_the_client_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info" not in name}
         code = b"".join(archive.read(name) for name in held)
-    expected = {f"{PACKAGE}/{path.relative_to(SOURCES)}" for path in SOURCES.rglob("*.py")}
-    assert held == expected | {f"{PACKAGE}/py.typed"}
+    assert held == {f"{PACKAGE}/{name}" for name in {*MODULES, "py.typed"}}
     assert b"import hummingbit." not in code
     assert b"from hummingbit." not in code
 
@@ -98,7 +98,7 @@ def test_a_checkout_installs_it_with_its_modules_and_version(tmp_path: Path) -> 
     assert distribution.version == version
     installed = tmp_path / PACKAGE
     held = {str(path.relative_to(installed)) for path in installed.rglob("*.py")}
-    assert held == {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py")}
+    assert held == MODULES
     program = "import hummingbit_client as c; print(c.__version__, c.Client.__module__)"
     assert version in run(sys.executable, "-P", "-c", program, PYTHONPATH=str(tmp_path))
     assert run("git", "status", "--porcelain", cwd=ROOT) == before

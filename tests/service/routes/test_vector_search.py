@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from hummingbit.service.concurrency import ConcurrencyLimiter
 from hummingbit.service.routes import search
-from hummingbit.service.schemas.search import SearchResponse
+from hummingbit.service.schemas.responses import SearchResponse
 from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.service import check_problem, make_data_folder, running_service
@@ -66,7 +67,7 @@ def test_a_search_is_rescored_by_vectors(client: httpx.Client, path: str) -> Non
     rescore = {"by": "vectors", "oversample": 10}
     body = {"vector": query.tolist(), "limit": 5, "rescore": rescore}
     found = ok(client.post(f"{path}/search", json=body))
-    SearchResponse.model_validate(found)
+    TypeAdapter(SearchResponse).validate_python(found)
     assert [hit["id"] for hit in found["hits"]] == nearest(query, 5)
     assert (found["rescored_by"], found["candidates"]) == ("vectors", 50)
     searches = [{"vector": (vector + 0.1).tolist(), "limit": 5} for vector in VECTORS[:4]]

@@ -1,0 +1,763 @@
+"""The responses of the service as types, which the clients share. They are plain dictionaries.
+
+Without pydantic, so that a client imports nothing else. Whole numbers, texts and lists are as JSON
+has them; a field that is ``NotRequired`` is left out where it says nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal, NotRequired
+
+if sys.version_info >= (3, 12):
+    from typing import TypedDict
+else:
+    from typing_extensions import TypedDict  # pydantic reads no other
+
+CodeFormat = Literal["hex", "base64", "bits"]
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
+KeepVectors = Literal["float32", "float16", "int8", "none"]
+Ranking = Literal["hamming", "asymmetric", "bm25", "hybrid"]
+RankingUsed = Literal["hamming", "asymmetric", "bm25", "hybrid", "average_vector", "best_score"]
+
+
+# What several responses have.
+
+
+FacetBucket = TypedDict(
+    "FacetBucket",
+    {
+        "count": int,
+        "value": NotRequired[str | float | bool],
+        "from": NotRequired[float | str],  # which is no name of Python
+        "to": NotRequired[float | str],
+        "gt": NotRequired[float | str],
+        "gte": NotRequired[float | str],
+        "lt": NotRequired[float | str],
+        "lte": NotRequired[float | str],
+    },
+)
+FacetBucket.__doc__ = """The number of documents with a `value`, in an interval, or in a range.
+
+An interval begins at `from` and ends before `to`.
+"""
+
+
+class FacetResult(TypedDict):
+    """The counts of a facet, exact: values by count, intervals ascending, ranges as requested.
+
+    `documents` have a value in the field, and `missing` have none; a document with several values
+    counts for each. `distinct` is the number of different values. Intervals without a document are
+    left out.
+    """
+
+    field: str
+    buckets: list[FacetBucket]
+    documents: int
+    missing: int
+    distinct: int
+
+
+class EncoderName(TypedDict):
+    """The encoder that made a collection's codes, by name and by content."""
+
+    name: str
+    fingerprint: str
+
+
+# Collections, documents, aliases and snapshots.
+
+
+class IndexedFieldsInfo(TypedDict):
+    """The payload fields that are indexed; `warnings` name those that no document has, if any."""
+
+    indexed_fields: list[str]
+    warnings: NotRequired[list[str]]
+
+
+class Unavailable(TypedDict):
+    """Something that exists but cannot be opened."""
+
+    name: str
+    reason: str
+
+
+class PassagesInfo(TypedDict):
+    """How texts are split into passages; null stands for what is left out."""
+
+    words: int
+    sentences: int | None
+    overlap: int
+    longer_than: int | None
+
+
+class CollectionSummary(TypedDict):
+    """A collection; `encoder` and `encoder_kind` are null if its documents come with codes.
+
+    They are null, too, if `n_bits` is 0: words alone find its documents, which have no codes.
+
+    `engine_setting` is the engine it was created with; `ranking` applies to searches that do not
+    name one, and so does `hybrid_weight`; `own_hybrid_weight` is null where it is that of the
+    encoder. Filters on `indexed_fields` read no payloads. `keep_vectors` is the form in which
+    vectors are kept. `passages` says how texts are split; null if they are not. `language` is that
+    of the texts for searches by words; null if it was not found yet, or if an earlier version made
+    the collection.
+    """
+
+    name: str
+    n_bits: int
+    encoder: EncoderName | None
+    encoder_kind: Literal["text", "vector"] | None
+    engine_setting: str
+    ranking: Ranking
+    hybrid_weight: float
+    own_hybrid_weight: float | None
+    language: str | None
+    indexed_fields: list[str]
+    keep_vectors: KeepVectors
+    passages: PassagesInfo | None
+    documents: int
+    generation: int
+
+
+class CreatedCollection(CollectionSummary):
+    """A collection; `warnings` says why it has no encoder where it was to have the default one."""
+
+    warnings: NotRequired[list[str]]
+
+
+class Collections(TypedDict):
+    """All collections."""
+
+    collections: list[CollectionSummary]
+    unavailable: list[Unavailable]
+
+
+class BitBalance(TypedDict):
+    """Over all bits: the share of documents in which a bit is 1, or the entropy of a bit."""
+
+    least: float
+    mean: float
+    most: float
+
+
+class CollectionDetail(CollectionSummary):
+    """A collection and its codes; an encoder that has collapsed gives few distinct codes.
+
+    In a collection with passages, there are `n_passages`, and the codes are theirs.
+    """
+
+    n_passages: int | None
+    distinct_codes: int
+    largest_share: float | None
+    bit_balance: BitBalance | None
+    engine: str
+    bytes_on_disk: int
+
+
+class BitCorrelation(TypedDict):
+    """Pearson's |r| over all pairs of bits that are not dead."""
+
+    mean: float
+    most: float
+
+
+class CollectionStats(CollectionDetail):
+    """A collection's sizes, its search engine and why it was chosen, and its codes' diversity.
+
+    `entropy` is that of the distribution of documents over codes, in bits; `bit_entropy` is that of
+    each bit. `dead_bits` never change; bit 0 is the first of the code. `occupancy` is the number of
+    codes that belong to 1, to 2–3, to 4–7, … documents, by the lower bound.
+    """
+
+    engine_reason: str
+    entropy: float | None
+    bit_entropy: BitBalance | None
+    dead_bits: list[int]
+    bit_correlation: BitCorrelation | None
+    occupancy: dict[str, int]
+    problems: list[str]
+
+
+class Upserted(TypedDict):
+    """The number of documents written to disk; a repeated id counts once.
+
+    `replaced` says how many of them replaced a document; null on Milvus, which cannot tell.
+    """
+
+    upserted: int
+    generation: int
+    replaced: int | None
+
+
+class StoredDocument(TypedDict):
+    """A document as it is stored."""
+
+    id: str
+    code: str
+    text: str | None
+    vector: list[float] | None
+    payload: dict[str, Any]
+
+
+class FacetsAnswer(TypedDict):
+    """The counts of each facet, in the order of the request, over `documents`.
+
+    If no document passes the filter, or none has the field of a facet, `warnings` may say so.
+    """
+
+    facets: list[FacetResult]
+    documents: int
+    generation: int
+    warnings: NotRequired[list[str]]
+
+
+class DocumentPage(TypedDict):
+    """Documents; `next_cursor` is null on the last page.
+
+    If no document has a field to sort by, `warnings` says so.
+    """
+
+    documents: list[StoredDocument]
+    next_cursor: str | None
+    warnings: NotRequired[list[str]]
+
+
+class FoundDocuments(TypedDict):
+    """The documents found, in the order of the request, and the ids that do not exist."""
+
+    documents: list[StoredDocument]
+    missing: list[str]
+
+
+class Count(TypedDict):
+    """The number of documents; if none passes the filter, `warnings` may say why."""
+
+    count: int
+    warnings: NotRequired[list[str]]
+
+
+class Deleted(TypedDict):
+    """The number of documents deleted; the deletion is on disk.
+
+    If no document passes the filter, `warnings` may say why.
+    """
+
+    deleted: int
+    generation: int
+    warnings: NotRequired[list[str]]
+
+
+class PayloadsUpdated(TypedDict):
+    """How many documents were selected, and how many of their payloads changed; they are on disk.
+
+    If no document passes the filter, `warnings` may say why.
+    """
+
+    matched: int
+    updated: int
+    generation: int
+    warnings: NotRequired[list[str]]
+
+
+class LineError(TypedDict):
+    """A line that was refused; `line` counts from 1.
+
+    `id` is null if the line has none, and cut if it is too long.
+    """
+
+    line: int
+    id: str | None
+    status: int
+    code: str
+    detail: str
+    errors: list[dict[str, str]]
+
+
+class BulkAnswer(TypedDict):
+    """What was done with the lines; what was written is on disk.
+
+    `unchanged` counts the lines that were skipped, if that was requested. The first thousand errors
+    are listed, and `errors_left_out` counts the others.
+    """
+
+    received: int
+    written: int
+    unchanged: int
+    failed: int
+    generation: int
+    errors: list[LineError]
+    errors_left_out: int
+
+
+class Alias(TypedDict):
+    """A second name of a collection."""
+
+    alias: str
+    collection: str
+
+
+class Aliases(TypedDict):
+    """All aliases, sorted."""
+
+    aliases: list[Alias]
+
+
+class SnapshotInfo(TypedDict):
+    """A snapshot; `bytes` and `sha256` describe the file to download."""
+
+    id: str
+    collection: str
+    n_bits: int
+    encoder: str | None
+    encoder_fingerprint: str | None
+    generation: int
+    documents: int
+    created: str
+    bytes: int
+    sha256: str
+
+
+class UnavailableSnapshot(TypedDict):
+    """A snapshot whose record cannot be read; it can be deleted."""
+
+    id: str
+    reason: str
+
+
+class SnapshotList(TypedDict):
+    """Snapshots, oldest first, and those that cannot be read."""
+
+    snapshots: list[SnapshotInfo]
+    unavailable: list[UnavailableSnapshot]
+
+
+# Searches.
+
+
+class Highlight(TypedDict):
+    """A passage of plain text; positions count Unicode code points.
+
+    `start` is its position in the text; `marks` are the [start, end) positions in the passage of
+    the query's terms.
+    """
+
+    passage: str
+    start: int
+    marks: list[tuple[int, int]]
+
+
+class Passage(TypedDict):
+    """The part of a text that ranked it; `start` is its position, in Unicode code points."""
+
+    text: str
+    start: int
+
+
+class SearchHit(TypedDict):
+    """A document found; the fields below `score` are present on request.
+
+    `distance` is the Hamming distance between the codes; null if the query has only words. A higher
+    `score` is better: 1 − distance / n_bits with the ranking hamming; the share of the query's
+    weight in the bits that agree with asymmetric; the cosine if rescored by vectors. A lower
+    `rerank_score` is better: Σ_b |p_b − c_b|, where p_b is the query's probability of bit b and c_b
+    the stored bit. `relevance` is the score on one scale for all rankings, from 0 to 1.
+    `confidence` is the probability that the hit answers the query.
+    `differing_bits` counts from 0, the first bit of the code.
+    """
+
+    id: str
+    distance: int | None
+    score: float
+    payload: NotRequired[dict[str, Any]]
+    text: NotRequired[str | None]
+    highlight: NotRequired[Highlight | None]
+    passage: NotRequired[Passage | None]
+    code: NotRequired[str]
+    rerank_score: NotRequired[float]
+    relevance: NotRequired[float]
+    confidence: NotRequired[float]
+    differing_bits: NotRequired[list[int]]
+
+
+class HitGroup(TypedDict):
+    """The hits that share a value of the field of `group_by`, best first."""
+
+    id: str | float | bool
+    hits: list[SearchHit]
+
+
+class QueryTerm(TypedDict):
+    """A term of the query's text, its weight, and how the code would change without it.
+
+    `influence` is Σ_b |p_b − p′_b|, the probabilities of the bits with the term and without.
+    """
+
+    term: str
+    weight: float
+    influence: float
+    flipped_bits: list[int]
+
+
+class SearchResponse(TypedDict):
+    """Hits by the score of the `ranking`, best first; equal scores in the order of insertion.
+
+    `took_ms` is the time in the collection, encoding included; in a batch, that of all
+    searches. `ties_cut` tells whether documents with the last hit's score were left out. With
+    `rerank` the same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore`
+    the scores are those of `rescored_by`, of at most `candidates` documents, and there is no
+    cursor. For a text, `recognized_terms` counts its distinct terms that the encoder knows, or
+    reads by the words beside them in documents; if it is 0, codes find no hits. `corrected`
+    lists the unknown words and what the encoder reads in their place: the known word one edit
+    away, or the words of an identifier. `substitutes` has the words of the query that no
+    document has, each with the words that were searched for in its place. `next_cursor` is
+    present on request, and null on the last page. If a search with a filter finds nothing,
+    `warnings` may say why: no document has a field of the filter, or the field holds values of
+    another kind. With `group_by`, the hits are in `groups`, by the best hit of each, and `hits`
+    is empty.
+    """
+
+    hits: list[SearchHit]
+    n_bits: int
+    encoder: EncoderName | None
+    generation: int
+    engine: str
+    ranking: RankingUsed
+    ties_cut: bool
+    took_ms: float
+    recognized_terms: NotRequired[int | None]
+    corrected: NotRequired[list[tuple[str, str]]]
+    substitutes: NotRequired[dict[str, list[str]]]
+    reranked: NotRequired[bool]
+    rescored_by: NotRequired[str]
+    candidates: NotRequired[int]
+    next_cursor: NotRequired[str | None]
+    query_code: NotRequired[str]
+    query_terms: NotRequired[list[QueryTerm]]
+    warnings: NotRequired[list[str]]
+    groups: NotRequired[list[HitGroup]]
+    facets: NotRequired[list[FacetResult]]
+
+
+class SearchBatchResponse(TypedDict):
+    """One result for each search, in the same order."""
+
+    results: list[SearchResponse]
+
+
+class Completions(TypedDict):
+    """Queries that begin like a text, with its last word completed."""
+
+    completions: list[str]
+
+
+# Encoders and embeddings.
+
+
+class EncoderSummary(TypedDict):
+    """An encoder; `dimension` is the length of its input vectors, `trained_on` its description."""
+
+    name: str
+    fingerprint: str
+    n_bits: int
+    kind: Literal["text", "vector"]
+    dimension: int | None
+    trained_on: Any
+
+
+class EncoderDetail(EncoderSummary):
+    """An encoder, all of its metadata, and the figures that training measured.
+
+    `metadata` and `figures` are copied from the artifact; `layers` are the sizes of its network,
+    `terms` is the size of its vocabulary.
+    """
+
+    code_size: int
+    terms: int | None
+    layers: list[int]
+    metadata: dict[str, Any]
+    figures: dict[str, Any]
+
+
+class EncodedInputs(TypedDict):
+    """Codes in the order of the inputs; `learned` says whether the encoder learned from each.
+
+    Bit 0 is the first digit of `bits` and the most significant bit of the first byte of `hex` and
+    `base64`.
+    """
+
+    codes: list[str]
+    learned: list[bool]
+    format: CodeFormat
+    bit_order: Literal["most significant bit first"]
+    n_bits: int
+    encoder: EncoderName
+
+
+class Encoders(TypedDict):
+    """All encoders."""
+
+    encoders: list[EncoderSummary]
+    unavailable: list[Unavailable]
+
+
+class Embedding(TypedDict):
+    """The embedding of the input at `index`."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | list[int] | str
+
+
+class Usage(TypedDict):
+    """The number of words in the input, separated by white space; nothing is charged."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class Embeddings(TypedDict):
+    """The embeddings, in the order of the input."""
+
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+# Jobs.
+
+
+class VerificationInfo(TypedDict):
+    """The number of documents checked, and the problems found, one sentence each."""
+
+    documents: int
+    problems: list[str]
+
+
+class CompactionInfo(TypedDict):
+    """The space that a collection took before and takes now; 0 if unknown."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+class JobProgress(TypedDict):
+    """How far a job is; `total` and `percent` are null while unknown.
+
+    `step` is the current step (copying, encoding, catching up, …); null if the job is not running.
+    """
+
+    step: str | None
+    done: int
+    total: int | None
+    percent: float | None
+
+
+class JobError(TypedDict):
+    """Why a job failed."""
+
+    code: str
+    detail: str
+    errors: list[dict[str, str]]
+
+
+class JobInfo(TypedDict):
+    """A job; `attempts` is more than 1 if the service ended while it ran. Times are in UTC.
+
+    `collection` is empty for an uploaded snapshot.
+    """
+
+    id: str
+    kind: str
+    collection: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    progress: JobProgress
+    attempts: int
+    created: str
+    started: str | None
+    finished: str | None
+    result: dict[str, Any] | None
+    error: JobError | None
+
+
+class JobList(TypedDict):
+    """Jobs, newest first."""
+
+    jobs: list[JobInfo]
+
+
+class EvaluationStatus(TypedDict):
+    """An evaluation in the background: `report` once it is done, `error` if it failed."""
+
+    id: str
+    status: Literal["running", "done", "failed"]
+    error: str | None
+    report: dict[str, Any] | None
+
+
+class Ready(TypedDict):
+    """Everything in the data folder can be opened."""
+
+    status: str
+    collections: list[str]
+    encoders: list[str]
+
+
+# Labels and judgements.
+
+
+class AnnotationsWritten(TypedDict):
+    """The number of records that were changed, added or removed; the changes are on disk."""
+
+    changed: int
+    generation: int
+
+
+class Imported(TypedDict):
+    """The records read and changed; `unknown` counts those of documents that do not exist."""
+
+    labels: int
+    judgements: int
+    changed: int
+    unknown: int
+    generation: int
+
+
+class LabelRecord(TypedDict):
+    """A person's labels of a document; `when` is in UTC."""
+
+    id: str
+    labels: list[str]
+    grade: int
+    who: str
+    when: str
+
+
+class LabelPage(TypedDict):
+    """Labels by (id, who); `next_cursor` is null on the last page."""
+
+    labels: list[LabelRecord]
+    next_cursor: str | None
+
+
+class JudgementRecord(TypedDict):
+    """A person's judgement of an answer to a query; `when` is in UTC."""
+
+    query: str
+    id: str
+    grade: int
+    who: str
+    when: str
+
+
+class JudgementPage(TypedDict):
+    """Judgements by (query, id, who); `next_cursor` is null on the last page."""
+
+    judgements: list[JudgementRecord]
+    next_cursor: str | None
+
+
+class Guess(TypedDict):
+    """A label, and its probability by a classifier trained on the labels so far."""
+
+    label: str
+    probability: float
+
+
+class ShownDocument(TypedDict):
+    """A document as a person sees it who labels or judges."""
+
+    id: str
+    text: str | None
+    payload: dict[str, Any]
+    code: str
+
+
+class SuggestedDocument(ShownDocument):
+    """A document to label; `bucket` is the number of documents with its code."""
+
+    guesses: list[Guess]
+    bucket: int
+
+
+class SuggestedLabels(TypedDict):
+    """Documents to label next, the most useful first; `classes` are the labels so far."""
+
+    method: str
+    documents: list[SuggestedDocument]
+    labelled: int
+    classes: list[str]
+
+
+class LabelCount(TypedDict):
+    """A label, and the number of documents that have it."""
+
+    label: str
+    documents: int
+
+
+class Person(TypedDict):
+    """The number of documents that a person labelled, and of answers that they judged."""
+
+    who: str
+    labels: int
+    judgements: int
+
+
+class AgreementInfo(TypedDict):
+    """How far two people agree; `kappa` is Cohen's, null if both always gave the same answer."""
+
+    who: list[str]
+    on: str
+    items: int
+    observed: float
+    kappa: float | None
+
+
+class GainInfo(TypedDict):
+    """What the next label is expected to gain.
+
+    `accuracy` is that of a fast classifier of the labels in cross-validation, `per_label` what one
+    more label adds by the power law through `curve`, and `labels_to_one_percent` the number of
+    labels until the accuracy rises by 0.01, null if the curve no longer rises.
+    """
+
+    accuracy: float
+    per_label: float
+    labels_to_one_percent: int | None
+    curve: list[tuple[int, float]]
+
+
+class LabelStats(TypedDict):
+    """Counts, agreement, and what the next label is expected to gain, null with too few labels."""
+
+    documents: int
+    labelled: int
+    labels: list[LabelCount]
+    judgements: int
+    queries: int
+    people: list[Person]
+    agreement: list[AgreementInfo]
+    expected_gain: GainInfo | None
+
+
+class PooledDocument(ShownDocument):
+    """A document to judge, how informative its judgement is, and its rank in each ranking."""
+
+    weight: float
+    ranks: dict[str, int]
+
+
+class JudgementPool(TypedDict):
+    """Answers to judge, the most informative first; `rankings` counts those of each ranking."""
+
+    query: str
+    method: str
+    documents: list[PooledDocument]
+    rankings: dict[str, int]
+    judged: int
+
+
+class TakenBack(Alias):
+    """The alias, and the old collection that it names again; the new collection stays."""
