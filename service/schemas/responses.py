@@ -1,7 +1,7 @@
 """The responses of the service as types, which the clients share. They are plain dictionaries.
 
-Without pydantic, so that a client imports nothing else. Whole numbers, texts and lists are as JSON
-has them; a field that is ``NotRequired`` is left out where it says nothing.
+Without pydantic, so that a client imports nothing else. A response lacks a field that is
+``NotRequired`` where it says nothing.
 """
 
 from __future__ import annotations
