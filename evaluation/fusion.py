@@ -152,7 +152,7 @@ def made_curve(items: KnownItems) -> Curve:
     for position, document in enumerate(items.sought):
         checkpoint()
         query = items.queries[position : position + 1]
-        ((first,), (second,)) = once.score(query, [rows]), twice.score(query, [rows])
+        first, second = once.score(query, 0, rows), twice.score(query, 0, rows)
         by_codes = second - first
         by_words = first - by_codes
         for number, weight in enumerate(WEIGHTS):

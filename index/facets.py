@@ -438,7 +438,7 @@ class RankedGroups(NamedTuple):
 
     values: list[Scalar]
     sizes: list[int]
-    found: RankedRows
+    ranked: RankedRows
     """The hits of the first group, best first, then those of the second, and so on."""
 
 

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import (
-    TYPE_CHECKING,
-    ClassVar,
-    NamedTuple,
-    Protocol,
-    runtime_checkable,
-)
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.corpus.document import Vector
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
@@ -42,7 +35,6 @@ from hummingbit.index.lexical import (
     UNIT,
     LexicalIndex,
     Matches,
-    ScoredRows,
     WeighedQuery,
 )
 from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
@@ -61,8 +53,6 @@ HAMMING = "hamming"
 ASYMMETRIC = "asymmetric"
 BM25 = "bm25"
 HYBRID = "hybrid"
-BEST_SCORE = "best_score"
-"""What ranks recommendations by their nearest examples; searches cannot name it."""
 
 CODES, TEXTS, VECTORS = "codes", "texts", "vectors"
 """What a ranking can need: codes of the documents, their word index, or their kept vectors."""
@@ -90,8 +80,33 @@ class RankedRows(NamedTuple):
         """
         return () if self.scoring is None else self.scoring.statistics
 
+    def select(self, some: slice | npt.NDArray[Any] | list[int]) -> RankedRows:
+        """Return some of the rows, by their positions."""
+        return RankedRows(self.rows[some], self.scores[some], self.scoring)
 
-class Ranking(Protocol):
+
+class Scoring(ABC):
+    """What the scores of the `hits` of the query at a position, `at`, mean."""
+
+    def hit_scores(self, queries: EncodedQueries, at: int, hits: RankedRows) -> list[float]:  # noqa: ARG002
+        """Return the scores that hits report; higher is better. Here, these are unchanged."""
+        scores: list[float] = hits.scores.tolist()
+        return scores
+
+    @abstractmethod
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:
+        """Return two scores that hits could report.
+
+        The first is that of a document that agrees with the query by chance. The second is that of
+        one that consists of the query, or about that.
+        """
+
+    @abstractmethod
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:
+        """Return what the confidence of the hits follows from."""
+
+
+class Ranking(Scoring):
     """Documents of one generation in the order (score descending, row ascending).
 
     Nothing else decides the order: not the engine, the size of the batch, or the number of threads.
@@ -99,10 +114,7 @@ class Ranking(Protocol):
     number of threads can use it at once.
     """
 
-    @property
-    def name(self) -> str:
-        """One of :data:`RANKINGS`."""
-
+    @abstractmethod
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
@@ -111,21 +123,6 @@ class Ranking(Protocol):
         `k` is at least 1. If `allowed` is given, ``int64[M]`` in ascending order, only these rows
         are found; unknown rows in it are ignored.
         """
-
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """Return the scores that hits report, for the result of each query; higher is better."""
-
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        """Return two scores that hits could report, for the result of each query.
-
-        The first is that of a document that agrees with the query by chance. The second is that of
-        one that consists of the query, or about that.
-        """
-
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        """Return what the confidence of the hits follows from, for the result of each query."""
 
 
 @runtime_checkable
@@ -162,7 +159,7 @@ class SearchedDocuments(NamedTuple):
         return self.lexical, self.moments
 
 
-class Scorer(ABC):
+class Scorer(Scoring):
     """What scores documents that a ranking found; :data:`SCORERS` has those of `rescore`."""
 
     needs: ClassVar[frozenset[str]]
@@ -180,25 +177,11 @@ class Scorer(ABC):
         """
 
     @abstractmethod
-    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
-        """Return the scores of each query's own `rows`, all of which must exist, in that order."""
-
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
-        """See :meth:`Ranking.hit_scores`; here, the scores unchanged."""
-        return [some.scores.tolist() for some in found]
-
-    @abstractmethod
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        """See :meth:`Ranking.anchors`."""
-
-    @abstractmethod
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        """See :meth:`Ranking.evidence`."""
+    def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Scores:
+        """Return the scores of `rows` for one query, in that order; all of them must exist."""
 
 
-class NamedRanking(Scorer):
+class NamedRanking(Ranking, Scorer):
     """A :class:`Ranking` that searches name. Another ranking is a subclass and a line in RANKINGS.
 
     A subclass has
@@ -226,18 +209,40 @@ class NamedRanking(Scorer):
     def of(cls, documents: SearchedDocuments, search: Search) -> NamedRanking:
         """See :meth:`Scorer.of`."""
 
-    @abstractmethod
-    def rank(
-        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
-    ) -> list[RankedRows]:
-        """See :meth:`Ranking.rank`."""
-
 
 AGREEMENTS = (0.5, 1.0)
 """The share of bits that agree by chance, and that of equal codes."""
 
 
-class HammingRanking(NamedRanking):
+class ByDistance(Ranking):
+    """A :class:`Ranking` whose scores are minus the Hamming distance, in bits."""
+
+    @property
+    @abstractmethod
+    def n_documents(self) -> int:
+        """The number of documents."""
+
+    def hit_scores(self, queries: EncodedQueries, at: int, hits: RankedRows) -> list[float]:  # noqa: ARG002
+        """Return 1 - distance / n_bits: the share of bits that agree."""
+        scores: list[float] = (1 + hits.scores / (queries.codes.shape[1] * 8)).tolist()
+        return scores
+
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
+        """Return :data:`AGREEMENTS`."""
+        return AGREEMENTS
+
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
+        """Return the evidence of the share of bits that agree.
+
+        Of n random bits, n / 2 ± √n / 2 agree, so codes that are equal lie √n deviations above.
+        """
+        highest = math.sqrt(queries.codes.shape[1] * 8)
+        return evidence_of_codes(
+            highest, -highest, self.n_documents, known_share(queries.terms[at])
+        )
+
+
+class HammingRanking(ByDistance, NamedRanking):
     """Documents by the Hamming distance of their codes; the score is minus the distance in bits."""
 
     name = HAMMING
@@ -272,48 +277,14 @@ class HammingRanking(NamedRanking):
         nearest = self._generation.search(query.codes, k, self._radius, allowed, after)
         return RankedRows(nearest[0].rows, -nearest[0].distances)
 
-    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+    def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Scores:
         """See :meth:`Scorer.score`."""
-        return [
-            -hamming_distance(self._generation.codes_of(some), code)
-            for code, some in zip(queries.codes, rows, strict=True)
-        ]
+        return -hamming_distance(self._generation.codes_of(rows), queries.codes[at])
 
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """Return 1 - distance / n_bits: the share of bits that agree."""
-        return bit_agreement(queries, found)
-
-    def anchors(
-        self,
-        queries: EncodedQueries,  # noqa: ARG002
-        found: Sequence[RankedRows],
-    ) -> list[tuple[float, float]]:
-        """Return :data:`AGREEMENTS`."""
-        return [AGREEMENTS] * len(found)
-
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        """Return that of :func:`evidence_of_distances`."""
-        return evidence_of_distances(queries, found, len(self._generation))
-
-
-def evidence_of_distances(
-    queries: EncodedQueries, found: Sequence[RankedRows], n_documents: int
-) -> list[Evidence]:
-    """Return the evidence of :func:`bit_agreement`.
-
-    Of n random bits, n / 2 ± √n / 2 agree, so codes that are equal lie √n deviations above.
-    """
-    highest = math.sqrt(queries.codes.shape[1] * 8)
-    return [
-        evidence_of_codes(highest, -highest, n_documents, known_share(queries.terms[position]))
-        for position in range(len(found))
-    ]
-
-
-def bit_agreement(queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-    """Return 1 - distance / n_bits for every row; the scores are minus the distances."""
-    n_bits = queries.codes.shape[1] * 8
-    return [(1 + some.scores / n_bits).tolist() for some in found]
+    @property
+    def n_documents(self) -> int:
+        """The number of documents."""
+        return len(self._generation)
 
 
 class AsymmetricRanking(NamedRanking):
@@ -392,43 +363,33 @@ class AsymmetricRanking(NamedRanking):
         (nearest,) = self._generation.search_weighted(weights, k, allowed, after)
         return RankedRows(nearest.rows, total - 2 * nearest.distances)
 
-    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+    def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Scores:
         """See :meth:`Scorer.score`."""
-        return [
-            total
-            - 2 * weighted_distances(self._generation.codes_of(some), weights).astype(np.int64)
-            for weights, total, some in zip(*self.quantized(queries), rows, strict=True)
-        ]
+        weights, totals = self.quantized(queries)
+        distances = weighted_distances(self._generation.codes_of(rows), weights[at])
+        return np.asarray(totals[at] - 2 * distances.astype(np.int64))
 
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+    def hit_scores(self, queries: EncodedQueries, at: int, hits: RankedRows) -> list[float]:
         """Return ``(1 + score / sum_b |w_b|) / 2``: the share of the weight in bits that agree."""
-        totals = np.maximum(self.quantized(queries)[1], 1)
-        return [
-            ((1 + some.scores / total) / 2).tolist()
-            for total, some in zip(totals, found, strict=True)
-        ]
+        total = max(self.quantized(queries)[1].item(at), 1)
+        scores: list[float] = ((1 + hits.scores / total) / 2).tolist()
+        return scores
 
-    def anchors(
-        self,
-        queries: EncodedQueries,  # noqa: ARG002
-        found: Sequence[RankedRows],
-    ) -> list[tuple[float, float]]:
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
         """Return :data:`AGREEMENTS`."""
-        return [AGREEMENTS] * len(found)
+        return AGREEMENTS
 
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the evidence of the scores.
 
         With random bits, w · s has the deviation |w|, and at most Σ |w_b|.
         """
-        sums = np.abs(queries.weights).sum(axis=1).tolist()
-        lengths = np.sqrt((queries.weights**2).sum(axis=1)).tolist()
-        of_all = []
-        for position in range(len(found)):
-            highest = sums[position] / lengths[position] if lengths[position] else 0.0
-            known = known_share(queries.terms[position])
-            of_all.append(evidence_of_codes(highest, -highest, len(self._generation), known))
-        return of_all
+        weights = queries.weights[at]
+        length = float(np.sqrt((weights**2).sum()))
+        highest = float(np.abs(weights).sum()) / length if length else 0.0
+        return evidence_of_codes(
+            highest, -highest, self.n_documents, known_share(queries.terms[at])
+        )
 
 
 def quantize_weights(weights: Floats) -> QuantizedWeights:
@@ -478,61 +439,48 @@ class Bm25Ranking(NamedRanking):
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
-        return [
-            RankedRows(*self._lexical.best(weighed, k, allowed), weighed)
-            for weighed in self._weighed(queries)
-        ]
+        weighed = [self._weighed(queries, at) for at in range(len(queries))]
+        return [RankedRows(*self._lexical.best(query, k, allowed), query) for query in weighed]
 
     def rank_after(
         self, query: EncodedQueries, k: int, score: float, row: int, allowed: Rows | None = None
     ) -> RankedRows:
         """See :meth:`RankingFromAnywhere.rank_after`."""
-        (weighed,) = self._weighed(query)
+        weighed = self._weighed(query, 0)
         later = self._lexical.matches(weighed).after(score, row)
         return RankedRows(*later.best(k, allowed), weighed)
 
-    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+    def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Scores:
         """See :meth:`Scorer.score`."""
-        pairs = zip(self._weighed(queries), rows, strict=True)
-        return [self._lexical.matches(weighed).scores_of(some) for weighed, some in pairs]
+        return self._lexical.matches(self._weighed(queries, at)).scores_of(rows)
 
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:  # noqa: ARG002
+    def hit_scores(self, queries: EncodedQueries, at: int, hits: RankedRows) -> list[float]:  # noqa: ARG002
         """Return the scores of the formula."""
-        return [(np.asarray(some.scores) / UNIT).tolist() for some in found]
+        scores: list[float] = (hits.scores / UNIT).tolist()
+        return scores
 
-    def anchors(
-        self,
-        queries: EncodedQueries,
-        found: Sequence[RankedRows],  # noqa: ARG002
-    ) -> list[tuple[float, float]]:
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
         """Return 0, which most documents have, and the score of the query's own text."""
-        return [
-            (0.0, self._lexical.own_score(weighed) / UNIT) for weighed in self._weighed(queries)
-        ]
+        return 0.0, self._lexical.own_score(self._weighed(queries, at)) / UNIT
 
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:  # noqa: ARG002
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the score as :class:`hummingbit.index.confidence.WordEvidence` scales it."""
-        scales = (self._lexical.evidence(weighed).per_score for weighed in self._weighed(queries))
-        return [Evidence(OF_WORDS, (0.0,), (scale,)) for scale in scales]
+        scale = self._lexical.evidence(self._weighed(queries, at)).per_score
+        return Evidence(OF_WORDS, (0.0,), (scale,))
 
-    def _weighed(self, queries: EncodedQueries) -> Iterator[WeighedQuery]:
-        for words in words_of(queries, self.name):
-            yield self._lexical.weigh(*words, self._statistics)
+    def _weighed(self, queries: EncodedQueries, at: int) -> WeighedQuery:
+        return self._lexical.weigh(*words_of(queries, at, self.name), self._statistics)
 
 
-def words_of(queries: EncodedQueries, ranking: str) -> list[QueryWords]:
-    """Return the words of each query; see :meth:`hummingbit.index.records.EncodedQueries.words_of`.
+def words_of(queries: EncodedQueries, at: int, ranking: str) -> QueryWords:
+    """Return the words of one query; see :meth:`hummingbit.index.records.EncodedQueries.words_of`.
 
     Raises:
-        InputError: if a query has no text; its `position` says which.
+        InputError: if it has no text.
     """
-    words = []
-    for position in range(len(queries)):
-        query_words = queries.words_of(position)
-        if query_words is None:
-            message = f"is {ranking!r}, which needs a text as the query"
-            raise InputError("ranking", message, position)
-        words.append(query_words)
+    words = queries.words_of(at)
+    if words is None:
+        raise InputError("ranking", f"is {ranking!r}, which needs a text as the query", at)
     return words
 
 
@@ -584,24 +532,11 @@ class CosineScorer(Scorer):
         n_documents = len(documents.generation)
         return cls(documents.read_vectors, documents.keep_vectors, n_documents)
 
-    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
-        """See :meth:`Scorer.score`.
-
-        Raises:
-            RowsRemoved: if a row is no longer stored.
-        """
-        pairs = zip(queries.vectors, rows, strict=True)
-        return [self._score(vector, some) for vector, some in pairs]
-
-    def anchors(
-        self,
-        queries: EncodedQueries,  # noqa: ARG002
-        found: Sequence[RankedRows],
-    ) -> list[tuple[float, float]]:
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
         """Return the cosines of vectors at a right angle and of equal ones."""
-        return [(0.0, 1.0)] * len(found)
+        return 0.0, 1.0
 
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the evidence of codes that agree as much as vectors with this cosine.
 
         Signs of random projections agree with the probability 1 - θ / π at the angle θ, which is
@@ -609,13 +544,15 @@ class CosineScorer(Scorer):
         Algorithms" (2002).
         """
         highest = math.sqrt(queries.codes.shape[1] * 8) * 2 / math.pi
-        return [
-            evidence_of_codes(highest, 0.0, self._n_documents, known_share(queries.terms[position]))
-            for position in range(len(found))
-        ]
+        return evidence_of_codes(highest, 0.0, self._n_documents, known_share(queries.terms[at]))
 
-    def _score(self, vector: Vector | None, rows: Rows) -> Vectors:
-        """Return the scores of `rows` for one query, ``float64[len(rows)]``."""
+    def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Vectors:
+        """See :meth:`Scorer.score`.
+
+        Raises:
+            RowsRemoved: if a row is no longer stored.
+        """
+        vector = queries.vectors[at]
         if vector is None:
             raise ValueError("a query without a vector has no cosine")
         query = whole_numbers(vector[None])[0]
@@ -629,11 +566,11 @@ class CosineScorer(Scorer):
             if len(stored) < len(some):
                 raise RowsRemoved("a candidate was removed while its vector was read")
             size = packed_size(len(query), self._form)
-            positions = [at for at, row in enumerate(some) if len(stored[row] or b"") == size]
-            if positions:
-                packed = [stored[some[at]] or b"" for at in positions]
+            kept = [i for i, row in enumerate(some) if len(stored[row] or b"") == size]
+            if kept:
+                packed = [stored[some[i]] or b"" for i in kept]
                 documents = whole_numbers(unpack_vectors(packed, self._form))
-                scores[[start + at for at in positions]] = cosines(query, documents)
+                scores[[start + i for i in kept]] = cosines(query, documents)
         return scores
 
 
@@ -744,7 +681,6 @@ class HybridRanking(NamedRanking):
         """
         self._codes = AsymmetricRanking(generation)
         self._generation = generation
-        self._n_documents = len(generation)
         self._moments = moments
         self._lexical = lexical
         self._weight = weight
@@ -780,66 +716,53 @@ class HybridRanking(NamedRanking):
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
-        scorers = self._scorers(queries, GUARDED if allowed is not None else max(k, GUARDED))
-        return [scorer.best(k, allowed) for scorer in scorers]
+        n_best = GUARDED if allowed is not None else max(k, GUARDED)
+        # One at a time, because each scorer is large.
+        return [self._scorer_of(queries, at, n_best).best(k, allowed) for at in range(len(queries))]
 
-    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+    def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Scores:
         """See :meth:`Scorer.score`."""
-        pairs = zip(self._scorers(queries), rows, strict=True)
-        return [scorer.scores(some) for scorer, some in pairs]
+        return self._scorer_of(queries, at, GUARDED).scores(rows)
 
-    def anchors(
-        self,
-        queries: EncodedQueries,  # noqa: ARG002
-        found: Sequence[RankedRows],
-    ) -> list[tuple[float, float]]:
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
         """Return 0, and the score of the query's own text and bits."""
-        anchors = []
-        for some in found:
-            own_score = 0.0
-            if isinstance(some.scoring, HybridScoring):
-                weighed, by_words, by_codes, _, weights = some.scoring
-                own = by_words.standardize(np.array([self._lexical.own_score(weighed)]))
-                equal_bits = by_codes.standardize(quantize_weights(weights)[1])
-                own_score = float(own[0] + self._weight * equal_bits[0])
-            anchors.append((0.0, own_score))
-        return anchors
+        if not isinstance(hits.scoring, HybridScoring):
+            return 0.0, 0.0
+        weighed, by_words, by_codes, _, weights = hits.scoring
+        own = by_words.standardize(np.array([self._lexical.own_score(weighed)]))
+        equal_bits = by_codes.standardize(quantize_weights(weights)[1])
+        return 0.0, float(own[0] + self._weight * equal_bits[0])
 
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:  # noqa: ARG002
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the score, its product with the scaled score of the best by words, and κ.
 
         A score says only how a document compares with the best by words, so it counts more if that
         one has much of the query. κ and the scale are those of
         :class:`hummingbit.index.confidence.WordEvidence`.
         """
-        of_all = []
-        for some in found:
-            known_share = share = 0.0
-            if isinstance(some.scoring, HybridScoring):
-                weighed, by_words, *_ = some.scoring
-                known_share, share = self._evidence(weighed, by_words.deviation)
-            # Where words fade, scores are higher by as much, but say no more of a document.
-            fading = self._fading(share)
-            at_zero = (0.0, 0.0, known_share)
-            of_all.append(Evidence(OF_BOTH, at_zero, (fading, fading * share, 0.0)))
-        return of_all
+        known_share = share = 0.0
+        if isinstance(hits.scoring, HybridScoring):
+            weighed, by_words, *_ = hits.scoring
+            known_share, share = self._evidence(weighed, by_words.deviation)
+        # Where words fade, scores are higher by as much, but say no more of a document.
+        fading = self._fading(share)
+        return Evidence(OF_BOTH, (0.0, 0.0, known_share), (fading, fading * share, 0.0))
 
-    def _scorers(self, queries: EncodedQueries, n_best: int = GUARDED) -> Iterator[_Scorer]:
-        """Yield the scorer of each query, one at a time, because each is large.
+    def _scorer_of(self, queries: EncodedQueries, at: int, n_best: int) -> _Scorer:
+        """Return the scorer of one query; if the guard needs the best documents, `n_best` are kept.
 
         That of a query that comes alone is kept until the next, so to rank more of its documents,
-        or some only, takes less time. If the guard needs the best documents, `n_best` are kept.
+        or some only, takes less time.
         """
         if self._last is not None and self._last[0] is queries:
-            yield self._last[1]
-            return
-        for position, words in enumerate(words_of(queries, self.name)):
-            scorer = self._scorer_of(queries[position : position + 1], words, n_best)
-            if len(queries) == 1:
-                self._last = queries, scorer
-            yield scorer
+            return self._last[1]
+        query, words = queries[at : at + 1], words_of(queries, at, self.name)
+        scorer = self._make_scorer(query, words, n_best)
+        if len(queries) == 1:
+            self._last = queries, scorer
+        return scorer
 
-    def _scorer_of(self, query: EncodedQueries, words: QueryWords, n_best: int) -> _Scorer:
+    def _make_scorer(self, query: EncodedQueries, words: QueryWords, n_best: int) -> _Scorer:
         if self._statistics is not None:
             return self._scorer_from_statistics(query, words, self._statistics)
         if query.is_unrecognized(0):
@@ -853,7 +776,8 @@ class HybridRanking(NamedRanking):
         weighed = self._lexical.weigh(*words, hybrid=True)
         matches = self._lexical.matches(weighed)
         first = matches.best(FIRST_BY_WORDS)
-        by_words = _shares_of_best(first)
+        best = float(first.scores[0]) / BEST_BY_WORDS if len(first.scores) else 0.0
+        by_words = StandardScore(0.0, best)
         evidence = self._evidence(weighed, by_words.deviation)[1] if self._fades else 0.0
         fading = self._fading(evidence)
         by_codes = self._standard_score(query, fading)
@@ -898,19 +822,17 @@ class HybridRanking(NamedRanking):
 
         Its deviation is multiplied by `fading`, which divides the weight of the codes.
         """
-        mean, deviation = self._whole_standard_score(query)
-        return StandardScore(mean, deviation * fading)
-
-    def _whole_standard_score(self, query: EncodedQueries) -> StandardScore:
         weights, (total,) = self._codes.quantized(query)
         if self._moments.products is not None:
-            return self._moments.standard_score(weights[0])
-        # A score is the total less twice the distance.
-        (nearest,) = self._generation.search_weighted(weights, max(1, self._n_documents))
-        n, total = self._n_documents, int(total)
-        distances, squares = sums_of_scores(nearest.distances.astype(np.int32))
-        of_scores = n * total**2 - 4 * total * distances + 4 * squares
-        return StandardScore.of_sums(n, n * total - 2 * distances, of_scores)
+            mean, deviation = self._moments.standard_score(weights[0])
+        else:
+            # A score is the total less twice the distance.
+            n, total = len(self._generation), int(total)
+            (nearest,) = self._generation.search_weighted(weights, max(1, n))
+            distances, squares = sums_of_scores(nearest.distances.astype(np.int32))
+            of_scores = n * total**2 - 4 * total * distances + 4 * squares
+            mean, deviation = StandardScore.of_sums(n, n * total - 2 * distances, of_scores)
+        return StandardScore(mean, deviation * fading)
 
     def _scorer_from_statistics(
         self, query: EncodedQueries, words: QueryWords, statistics: Sequence[float]
@@ -933,12 +855,6 @@ class HybridRanking(NamedRanking):
         # The document may have been deleted since.
         is_held = 0 <= row < 2**53 and matches.scores_of(np.array([int(row)]))[0] > 0
         return scorer._replace(guard=Guard(int(row), score)) if is_held else scorer
-
-
-def _shares_of_best(best: ScoredRows) -> StandardScore:
-    """Return what turns the highest of the best scores into :data:`BEST_BY_WORDS`, and 0 into 0."""
-    highest = best.scores
-    return StandardScore(0.0, float(highest[0]) / BEST_BY_WORDS if len(highest) else 0.0)
 
 
 def unite(query: Floats, learned: npt.NDArray[np.float64], factor: float) -> Floats:
@@ -1070,7 +986,7 @@ class _Scorer(NamedTuple):
 
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the scores of `rows`."""
-        (by_codes,) = self.codes.score(self.query, [rows])
+        by_codes = self.codes.score(self.query, 0, rows)
         by_words = self.by_words.standardize(self.matches.scores_of(rows))
         scores = np.asarray(by_words + self.weight * self.by_codes.standardize(by_codes))
         scores[rows == self.guard.row] = self.guard.score
@@ -1127,51 +1043,36 @@ class ReciprocalRanking(NamedRanking):
         )
         rows = self._rows[is_allowed]
         results = []
-        for scores in self._scores(queries):
-            order = np.lexsort((rows, -scores[is_allowed]))[:k]
-            order = order[scores[is_allowed][order] > 0]
-            results.append(RankedRows(rows[order], scores[is_allowed][order]))
+        for at in range(len(queries)):
+            scores = self._scores(queries, at)[is_allowed]
+            order = np.lexsort((rows, -scores))[:k]
+            order = order[scores[order] > 0]
+            results.append(RankedRows(rows[order], scores[order]))
         return results
 
-    def score(self, queries: EncodedQueries, rows: Sequence[Rows]) -> list[Scores]:
+    def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Scores:
         """See :meth:`Scorer.score`."""
-        pairs = zip(self._scores(queries), rows, strict=True)
-        return [scores[np.searchsorted(self._rows, some)] for scores, some in pairs]
+        return self._scores(queries, at)[np.searchsorted(self._rows, rows)]
 
-    def anchors(
-        self,
-        queries: EncodedQueries,  # noqa: ARG002
-        found: Sequence[RankedRows],
-    ) -> list[tuple[float, float]]:
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
         """Return the limit of the last places, and the score of the first place in both."""
-        return [(0.0, 2 / (self._constant + 1))] * len(found)
+        return 0.0, 2 / (self._constant + 1)
 
-    def evidence(
-        self,
-        queries: EncodedQueries,
-        found: Sequence[RankedRows],  # noqa: ARG002
-    ) -> list[Evidence]:
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the score as a share of the highest, and the scaled score of the best by words."""
-        of_all = []
-        for words in words_of(queries, self.name):
-            weighed = self._lexical.weigh(*words)
-            by_words = self._lexical.evidence(weighed)
-            best = self._lexical.matches(weighed).best(1).scores
-            share = float(best[0]) / UNIT * by_words.per_score if len(best) else 0.0
-            at_zero, per_score = (0.0, share), ((self._constant + 1) / 2, 0.0)
-            of_all.append(Evidence(OF_RANKS, at_zero, per_score))
-        return of_all
+        weighed = self._lexical.weigh(*words_of(queries, at, self.name))
+        best = self._lexical.matches(weighed).best(1).scores
+        per_score = self._lexical.evidence(weighed).per_score
+        share = float(best[0]) / UNIT * per_score if len(best) else 0.0
+        return Evidence(OF_RANKS, (0.0, share), ((self._constant + 1) / 2, 0.0))
 
-    def _scores(self, queries: EncodedQueries) -> list[npt.NDArray[np.float64]]:
-        totals = []
-        for position, words in enumerate(words_of(queries, self.name)):
-            by_words = self._lexical.matches(self._lexical.weigh(*words)).scores_of(self._rows)
-            total = np.where(by_words > 0, 1 / (self._constant + _ranks(by_words)), 0.0)
-            if not queries.has_only_words(position):
-                (by_codes,) = self._codes.score(queries[position : position + 1], [self._rows])
-                total += 1 / (self._constant + _ranks(by_codes))
-            totals.append(total)
-        return totals
+    def _scores(self, queries: EncodedQueries, at: int) -> npt.NDArray[np.float64]:
+        weighed = self._lexical.weigh(*words_of(queries, at, self.name))
+        by_words = self._lexical.matches(weighed).scores_of(self._rows)
+        total = np.where(by_words > 0, 1 / (self._constant + _ranks(by_words)), 0.0)
+        if not queries.has_only_words(at):
+            total += 1 / (self._constant + _ranks(self._codes.score(queries, at, self._rows)))
+        return total
 
 
 def _ranks(scores: Scores) -> npt.NDArray[np.int64]:
@@ -1181,33 +1082,24 @@ def _ranks(scores: Scores) -> npt.NDArray[np.int64]:
     return positions
 
 
-class Derived(ABC):
-    """A :class:`Ranking` made from another one, whose hits report what a `scorer` says of them."""
+class Derived(Ranking):
+    """A :class:`Ranking` made from another one, whose hits report what a `scoring` says of them."""
 
-    def __init__(self, ranking: Ranking, scorer: Ranking | Scorer) -> None:
+    def __init__(self, ranking: Ranking, scoring: Scoring) -> None:
         self._ranking = ranking
-        self._scorer = scorer
-        self.name = ranking.name
+        self._scoring = scoring
 
-    @abstractmethod
-    def rank(
-        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
-    ) -> list[RankedRows]:
-        """See :meth:`Ranking.rank`."""
+    def hit_scores(self, queries: EncodedQueries, at: int, hits: RankedRows) -> list[float]:
+        """See :meth:`Scoring.hit_scores`."""
+        return self._scoring.hit_scores(queries, at, hits)
 
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """See :meth:`Ranking.hit_scores`."""
-        return self._scorer.hit_scores(queries, found)
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:
+        """See :meth:`Scoring.anchors`."""
+        return self._scoring.anchors(queries, at, hits)
 
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        """See :meth:`Ranking.anchors`."""
-        return self._scorer.anchors(queries, found)
-
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        """See :meth:`Ranking.evidence`."""
-        return self._scorer.evidence(queries, found)
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:
+        """See :meth:`Scoring.evidence`."""
+        return self._scoring.evidence(queries, at, hits)
 
 
 class RescoredRanking(Derived):
@@ -1227,10 +1119,9 @@ class RescoredRanking(Derived):
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
-        candidates = self._ranking.rank(queries, self._n_candidates, allowed)
-        all_scores = self._by.score(queries, [ranked.rows for ranked in candidates])
         results = []
-        for (rows, _, _), scores in zip(candidates, all_scores, strict=True):
+        for at, candidates in enumerate(self._ranking.rank(queries, self._n_candidates, allowed)):
+            rows, scores = candidates.rows, self._by.score(queries, at, candidates.rows)
             order = np.lexsort((rows, -scores))[:k]
             results.append(RankedRows(rows[order], scores[order]))
         return results
@@ -1266,8 +1157,7 @@ class Chosen(Derived):
                 count *= CANDIDATES_A_HIT
                 (ranked,) = self._ranking.rank(query, count, allowed)
                 chosen = self._choose(query, ranked, k)
-            rows, scores = ranked.rows[chosen], ranked.scores[chosen]
-            results.append(RankedRows(rows, scores, ranked.scoring))
+            results.append(ranked.select(chosen))
         return results
 
     @abstractmethod
@@ -1307,7 +1197,7 @@ class BestPassages(Chosen):
         return best
 
 
-class AboveThreshold(Chosen):
+class AboveThreshold(Derived):
     """A :class:`Ranking` without hits whose confidence is below a threshold.
 
     Confidence never rises down a ranking, so those are its first ones, and the first k of k + 1 are
@@ -1316,32 +1206,25 @@ class AboveThreshold(Chosen):
 
     def __init__(self, ranking: Ranking, threshold: float) -> None:
         """Take the hits of a `ranking` whose confidence is at least the `threshold`."""
-        super().__init__(ranking)
+        super().__init__(ranking, ranking)
         self._threshold = threshold
 
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
-        """See :meth:`Ranking.rank`; no more than `k` candidates are needed."""
-        results = []
-        for position, (rows, scores, scoring) in enumerate(self._ranking.rank(queries, k, allowed)):
-            query, ranked = queries[position : position + 1], RankedRows(rows, scores, scoring)
-            n_kept = len(self._choose(query, ranked, k))
-            results.append(RankedRows(rows[:n_kept], scores[:n_kept], scoring))
-        return results
+        """See :meth:`Ranking.rank`."""
+        ranked = self._ranking.rank(queries, k, allowed)
+        return [self._confident(queries, at, hits) for at, hits in enumerate(ranked)]
 
-    def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
-        if not len(ranked.rows):
-            return []
-        line = self._ranking.evidence(query, [ranked])[0].line()
+    def _confident(self, queries: EncodedQueries, at: int, hits: RankedRows) -> RankedRows:
+        if not len(hits.rows):
+            return hits
 
         def score_at(position: int) -> float:
-            some = slice(position, position + 1)
-            part = RankedRows(ranked.rows[some], ranked.scores[some], ranked.scoring)
-            return self._ranking.hit_scores(query, [part])[0][0]
+            return self.hit_scores(queries, at, hits.select(slice(position, position + 1)))[0]
 
-        n_ranked = min(k, len(ranked.rows))
-        return [*range(line.n_reaching(n_ranked, score_at, self._threshold))]
+        line = self.evidence(queries, at, hits).line()
+        return hits.select(slice(line.n_reaching(len(hits.rows), score_at, self._threshold)))
 
 
 class WithoutDuplicates(Chosen):
@@ -1378,7 +1261,7 @@ FEWEST_TIMES = 8
 """All codes are read, rather than searched for so large a share of them."""
 
 
-class BestScoreRanking:
+class BestScoreRanking(Ranking):
     """A :class:`Ranking` of one query by its nearest examples.
 
     With the similarities s⁺ to the nearest positive and s⁻ to the nearest negative example, a
@@ -1389,8 +1272,6 @@ class BestScoreRanking:
     Without examples of a kind, their similarity is below any other. The order is that of whole
     numbers, ``n_bits + 1 - d⁺`` and ``d⁻ - n_bits - 1``, which ascend with the scores.
     """
-
-    name = BEST_SCORE
 
     def __init__(self, generation: IndexSnapshot, examples: Examples) -> None:
         """Rank the documents of `generation`."""
@@ -1434,7 +1315,7 @@ class BestScoreRanking:
         if ends:
             distance, row = min(ends)
             known &= (distances < distance) | ((distances == distance) & (ranked.rows <= row))
-        return RankedRows(ranked.rows[known][:k], ranked.scores[known][:k])
+        return ranked.select(np.flatnonzero(known)[:k])
 
     def _ranked(self, codes: Codes, rows: Rows, k: int) -> RankedRows:
         n_bits = codes.shape[1] * 8
@@ -1443,24 +1324,16 @@ class BestScoreRanking:
         order = np.lexsort((rows, -scores))[:k]
         return RankedRows(rows[order], scores[order])
 
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
+    def hit_scores(self, queries: EncodedQueries, at: int, hits: RankedRows) -> list[float]:  # noqa: ARG002
         """Return the scores of the equation."""
         n_bits = queries.codes.shape[1] * 8
-        return [[_score(score, n_bits) for score in some.scores.tolist()] for some in found]
+        return [_score(score, n_bits) for score in hits.scores.tolist()]
 
-    def anchors(
-        self,
-        queries: EncodedQueries,  # noqa: ARG002
-        found: Sequence[RankedRows],
-    ) -> list[tuple[float, float]]:
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
         """Return σ(0), of a document that agrees with an example by chance, and σ(1)."""
-        return [(0.5, 0.75)] * len(found)
+        return 0.5, 0.75
 
-    def evidence(
-        self,
-        queries: EncodedQueries,  # noqa: ARG002
-        found: Sequence[RankedRows],  # noqa: ARG002
-    ) -> list[Evidence]:
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Raise InputError: no hits of recommendations were judged."""
         raise InputError("with_confidence", "is not for recommendations; leave it out")
 
@@ -1488,7 +1361,7 @@ class DiverseRanking(Chosen):
 
         (1 - D) r - D max_j max(0, 1 - 2 d_j / n_bits),
 
-    where D is the diversity, r the relevance from 0 to 1 (:meth:`Ranking.anchors`), and d_j the
+    where D is the diversity, r the relevance from 0 to 1 (:meth:`Scoring.anchors`), and d_j the
     Hamming distance from a document chosen before. The earlier candidate wins a tie. The number of
     candidates belongs to the search, so the first k of k + 1 are those of k.
 
@@ -1505,8 +1378,8 @@ class DiverseRanking(Chosen):
         self._diversity = diversity
 
     def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
-        scores = np.array(self._ranking.hit_scores(query, [ranked])[0], dtype=np.float64)
-        ((lowest, highest),) = self._ranking.anchors(query, [ranked])
+        scores = np.array(self._ranking.hit_scores(query, 0, ranked), dtype=np.float64)
+        lowest, highest = self._ranking.anchors(query, 0, ranked)
         span = highest - lowest
         relevance = np.clip((scores - lowest) / span, 0, 1) if span > 0 else np.zeros(len(scores))
         codes = self._generation.codes_of(ranked.rows)
@@ -1585,35 +1458,33 @@ def ranking_without_text(default: str) -> str:
     return HAMMING if default == HAMMING else ASYMMETRIC
 
 
-class _TextsByWords:
+class _TextsByWords(Ranking):
     """Ranks text queries by one ranking, and other queries by another."""
 
     def __init__(self, words: Ranking, codes: Ranking) -> None:
         self._words = words
         self._codes = codes
-        self.name = words.name
 
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`."""
         return [
-            self._ranking_for(query).rank(query, k, allowed)[0]
-            for query in (queries[position : position + 1] for position in range(len(queries)))
+            self._ranking_of(queries, at).rank(queries[at : at + 1], k, allowed)[0]
+            for at in range(len(queries))
         ]
 
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        pairs = ((queries[position : position + 1], some) for position, some in enumerate(found))
-        return [self._ranking_for(query).hit_scores(query, [some])[0] for query, some in pairs]
+    def hit_scores(self, queries: EncodedQueries, at: int, hits: RankedRows) -> list[float]:
+        """See :meth:`Scoring.hit_scores`."""
+        return self._ranking_of(queries, at).hit_scores(queries, at, hits)
 
-    def anchors(
-        self, queries: EncodedQueries, found: Sequence[RankedRows]
-    ) -> list[tuple[float, float]]:
-        pairs = ((queries[position : position + 1], some) for position, some in enumerate(found))
-        return [self._ranking_for(query).anchors(query, [some])[0] for query, some in pairs]
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:
+        """See :meth:`Scoring.anchors`."""
+        return self._ranking_of(queries, at).anchors(queries, at, hits)
 
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        pairs = ((queries[position : position + 1], some) for position, some in enumerate(found))
-        return [self._ranking_for(query).evidence(query, [some])[0] for query, some in pairs]
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:
+        """See :meth:`Scoring.evidence`."""
+        return self._ranking_of(queries, at).evidence(queries, at, hits)
 
-    def _ranking_for(self, query: EncodedQueries) -> Ranking:
-        return self._codes if query.texts[0] is None else self._words
+    def _ranking_of(self, queries: EncodedQueries, at: int) -> Ranking:
+        return self._codes if queries.texts[at] is None else self._words

@@ -24,7 +24,6 @@ from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Enc
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import MAX_K
-from hummingbit.index.confidence import Evidence
 from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.facets import (
@@ -932,25 +931,6 @@ def rerank_hits(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64])
     return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance or 0, hit.row))
 
 
-def add_relevances(
-    hits: Sequence[Sequence[Hit]], anchors: Sequence[tuple[float, float]]
-) -> list[list[Hit]]:
-    """Add to each hit its score on the scale between the anchors of its query, from 0 to 1."""
-    return [
-        [hit._replace(relevance=_share(hit.score, lowest, highest)) for hit in some]
-        for some, (lowest, highest) in zip(hits, anchors, strict=True)
-    ]
-
-
-def add_confidences(hits: Sequence[Sequence[Hit]], evidence: Sequence[Evidence]) -> list[list[Hit]]:
-    """Add to each hit the confidence that follows from its score and from what is known of it."""
-    lines = (hit_evidence.line() for hit_evidence in evidence)
-    return [
-        [hit._replace(confidence=line.confidence(hit.score)) for hit in some]
-        for some, line in zip(hits, lines, strict=True)
-    ]
-
-
 def _share(score: float, lowest: float, highest: float) -> float:
     if highest <= lowest:
         return 0.0
@@ -1015,7 +995,7 @@ def _highlight_hit(
 class Page(NamedTuple):
     """The hits of one query, whether more follow, and whether the next has the last hit's score."""
 
-    found: RankedRows
+    ranked: RankedRows
     more: bool
     tie_cut: bool
     passed: int
@@ -1038,10 +1018,9 @@ def hits_after(
         else:
             (ranked,) = ranking.rank(query, count, allowed)
         exhausted = len(ranked.rows) < count
-        old = ranked.rows <= after.last_row
-        rows, scores = ranked.rows[old], ranked.scores[old]
+        rows, scores, _ = ranked
         later = (scores < after.score) | ((scores == after.score) & (rows > after.row))
-        hits = RankedRows(rows[later], scores[later], ranked.scoring)
+        hits = ranked.select(later & (rows <= after.last_row))
         # Documents that were added since may have displaced hits of this page.
         if exhausted or len(hits.rows) > k:
             return hits
@@ -1052,9 +1031,8 @@ def cursor_after(page: Page, last_row: int, identity: tuple[object, ...]) -> str
     """Return the cursor of the page after this one, or None if this is the last."""
     if not page.more:
         return None
-    rows, scores, _ = found = page.found
-    last = float(scores[-1]), int(rows[-1])
-    position = Position(*last, last_row, page.passed, found.statistics)
+    last = float(page.ranked.scores[-1]), int(page.ranked.rows[-1])
+    position = Position(*last, last_row, page.passed, page.ranked.statistics)
     return write_cursor(position, *identity)
 
 
@@ -1193,42 +1171,27 @@ class Search:
         `restricted` are the rows of queries that allow fewer, by the position of the query.
         """
         queries, offset, k = self.queries, self.options.offset, self.options.k
-        if restricted:
-            return self._pages_apart(ranking, allowed, restricted)
-        if self._after is not None:
-            found = hits_after(self._after, ranking, queries, k, allowed)
-            return [_page(found, 0, k, self._after.passed)]
+        restricted = restricted or {}
         count = offset + k + 1
-        step = max(1, min(HITS_AT_ONCE // count, QUERIES_AT_ONCE))
-        whole = len(queries.codes) <= step
+        # Queries that allow other rows are ranked apart.
+        step = 1 if restricted else max(1, min(HITS_AT_ONCE // count, QUERIES_AT_ONCE))
         pages: list[Page] = []
-        for start in range(0, len(queries.codes), step):
-            if start or count > FEW_HITS:
+        for start in range(0, len(queries), step):
+            if start or restricted or count > FEW_HITS:
                 checkpoint()
-            some = queries if whole else queries[start : start + step]
-            for position, found in enumerate(ranking.rank(some, count, allowed), start):
-                pages.append(_page(self._drop_unrecognized(position, found), offset, k, offset))
-        return pages
-
-    def _pages_apart(
-        self, ranking: Ranking, allowed: Rows | None, restricted: Mapping[int, Rows]
-    ) -> list[Page]:
-        queries, offset, k = self.queries, self.options.offset, self.options.k
-        pages: list[Page] = []
-        for position in range(len(queries)):
-            checkpoint()
-            rows, query = restricted.get(position, allowed), queries[position : position + 1]
+            some = queries if len(queries) <= step else queries[start : start + step]
+            rows = restricted.get(start, allowed)
             if self._after is not None:
-                found = hits_after(self._after, ranking, query, k, rows)
-                pages.append(_page(found, 0, k, self._after.passed))
-            else:
-                (found,) = ranking.rank(query, offset + k + 1, rows)
-                pages.append(_page(self._drop_unrecognized(position, found), offset, k, offset))
+                ranked = hits_after(self._after, ranking, some, k, rows)
+                pages.append(_page(ranked, 0, k, self._after.passed))
+                continue
+            for position, ranked in enumerate(ranking.rank(some, count, rows), start):
+                pages.append(_page(self._drop_unrecognized(position, ranked), offset, k, offset))
         return pages
 
     def pages_of_groups(self, groups: Sequence[RankedGroups]) -> list[Page]:
         """Return the hits of all groups of each query as a page."""
-        return [Page(some.found, more=False, tie_cut=False, passed=0) for some in groups]
+        return [Page(some.ranked, more=False, tie_cut=False, passed=0) for some in groups]
 
     def result_of_groups(
         self, result: SearchResult, groups: Sequence[RankedGroups]
@@ -1260,22 +1223,24 @@ class Search:
         `analyzer` is that of the texts, where their words are not indexed.
         """
         queries, options = self.queries, self.options
-        ranked = [page.found for page in pages]
-        scores = ranking.hit_scores(queries, ranked)
         hits: list[list[Hit]] = []
-        for position, ranked_rows in enumerate(ranked):
-            if position or len(ranked_rows.rows) > FEW_HITS:
+        for position, page in enumerate(pages):
+            ranked = page.ranked
+            if position or len(ranked.rows) > FEW_HITS:
                 checkpoint()
-            hits.append(self._hits(position, ranked_rows, scores[position], stored_rows, codes))
-        if options.with_relevance:
-            hits = add_relevances(hits, ranking.anchors(queries, ranked))
-        if options.has_confidences:
-            hits = add_confidences(hits, ranking.evidence(queries, ranked))
-        if isinstance(fields := options.with_payload, tuple):
-            hits = [
-                [hit._replace(payload=select_fields(hit.payload or {}, fields)) for hit in some]
-                for some in hits
-            ]
+            scores = ranking.hit_scores(queries, position, ranked)
+            some = self._hits(position, ranked, scores, stored_rows, codes)
+            if options.with_relevance:
+                low, high = ranking.anchors(queries, position, ranked)
+                some = [hit._replace(relevance=_share(hit.score, low, high)) for hit in some]
+            if options.has_confidences:
+                line = ranking.evidence(queries, position, ranked).line()
+                some = [hit._replace(confidence=line.confidence(hit.score)) for hit in some]
+            if isinstance(fields := options.with_payload, tuple):
+                payloads = [select_fields(hit.payload or {}, fields) for hit in some]
+                pairs = zip(some, payloads, strict=True)
+                some = [hit._replace(payload=payload) for hit, payload in pairs]
+            hits.append(some)
         if options.highlight:
             with_text = options.with_text or options.with_passage
             hits = add_highlights(hits, queries, lexical, with_text=with_text, analyzer=analyzer)
@@ -1327,33 +1292,32 @@ class Search:
         terms = self.queries.terms[position]
         return terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
 
-    def _drop_unrecognized(self, position: int, found: RankedRows) -> RankedRows:
+    def _drop_unrecognized(self, position: int, ranked: RankedRows) -> RankedRows:
         """Return no rows for a query that is ranked by a code that says nothing about it."""
-        unknown = self.finds_nothing(position)
-        return RankedRows(found.rows[:0], found.scores[:0]) if unknown else found
+        return ranked.select(slice(0)) if self.finds_nothing(position) else ranked
 
     def _hits(
         self,
         position: int,
-        found: RankedRows,
+        ranked: RankedRows,
         scores: list[float],
         by_row: Mapping[int, StoredRow],
         held: HeldCodes | None,
     ) -> list[Hit]:
         """Return the hits of one query, best first."""
         column, options = self.code_column, self.options
-        rows: list[int] = found.rows.tolist()
+        rows: list[int] = ranked.rows.tolist()
         if not rows:
             return []
         documents = [*map(column.document_row, rows)] if column.has_passages else rows
         ids, payloads, texts, codes_of = zip(*map(by_row.__getitem__, documents), strict=True)
         if self.by_distance and not self.stored_fields[2] and not self.shows_codes:
-            distances: list[Any] = (-found.scores).tolist()
+            distances: list[Any] = (-ranked.scores).tolist()
             return [*map(Hit, ids, distances, scores, documents, payloads, texts)]
         query = self.queries[position : position + 1]
         columns = [code or b"" for code in codes_of]
-        codes = self._codes_of_hits(found.rows, columns, held)
-        distances = _distances(query, found.rows, codes, held)
+        codes = self._codes_of_hits(ranked.rows, columns, held)
+        distances = _distances(query, ranked.rows, codes, held)
         hits = [*map(Hit, ids, distances, scores, documents, payloads, texts)]
         if codes is not None and (options.with_code or options.explain):
             pairs = zip(hits, codes, strict=True)
@@ -1392,16 +1356,15 @@ def _distances(
 
 def rows_of(pages: Sequence[Page], column: CodeColumn) -> list[int]:
     """Return the rows of the documents of all hits, without duplicates."""
-    rows = {*chain.from_iterable(page.found.rows.tolist() for page in pages)}
+    rows = {*chain.from_iterable(page.ranked.rows.tolist() for page in pages)}
     return list({*map(column.document_row, rows)} if column.has_passages else rows)
 
 
-def _page(found: RankedRows, start: int, k: int, passed: int) -> Page:
-    rows, scores, scoring = found
-    hits = RankedRows(rows[start : start + k], scores[start : start + k], scoring)
+def _page(ranked: RankedRows, start: int, k: int, passed: int) -> Page:
+    hits = ranked.select(slice(start, start + k))
     n_hits = len(hits.rows)
-    more = n_hits > 0 and len(rows) > start + n_hits
-    tie_cut = more and bool(scores[start + n_hits] == hits.scores[-1])
+    more = n_hits > 0 and len(ranked.rows) > start + n_hits
+    tie_cut = more and bool(ranked.scores[start + n_hits] == hits.scores[-1])
     return Page(hits, more, tie_cut, passed + n_hits)
 
 

@@ -289,8 +289,8 @@ def measure(
                 if ranked is None or not len(ranked.rows):
                     found[name].append(Hits(judged.kind, judged.text, NO_HITS, NO_HITS[:, 0] > 0))
                     continue
-                scores = ranking.hit_scores(query, [ranked])[0]
-                (evidence,) = ranking.evidence(query, [ranked])
+                scores = ranking.hit_scores(query, 0, ranked)
+                evidence = ranking.evidence(query, 0, ranked)
                 right = np.array([ids[row] in judged.answers for row in ranked.rows.tolist()])
                 features = features_of(evidence, scores)
                 found[name].append(Hits(judged.kind, judged.text, features, right))

@@ -94,7 +94,7 @@ class CodedCorpus:
         packed = np.packbits(self.weights > 0, axis=1)
         weighted = np.ones(n, dtype=np.bool_)
         encoded = EncodedQueries(packed, self.weights, list(queries), weighted, [None] * n)
-        return np.stack(ranking.score(encoded, [rows] * n))
+        return np.stack([ranking.score(encoded, at, rows) for at in range(n)])
 
     @cached_property
     def _signs(self) -> npt.NDArray[np.float64]:

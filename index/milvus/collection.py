@@ -34,7 +34,6 @@ from hummingbit.foundation.slices import stepping_aside, unbroken
 from hummingbit.index.backend import BATCH_SIZE
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.collection import SearchableCollection
-from hummingbit.index.confidence import Evidence
 from hummingbit.index.encoding import batches, encode_documents, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
@@ -50,14 +49,7 @@ from hummingbit.index.milvus.store import Band, ExactSearch, MilvusStore, Neighb
 from hummingbit.index.passages import DocumentCodes, of_whole_documents
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.query_syntax import PLAIN, QUERY
-from hummingbit.index.rankings import (
-    AGREEMENTS,
-    HAMMING,
-    AboveThreshold,
-    RankedRows,
-    bit_agreement,
-    evidence_of_distances,
-)
+from hummingbit.index.rankings import HAMMING, AboveThreshold, ByDistance, RankedRows
 from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
@@ -134,10 +126,8 @@ def check_on_milvus(ranking: str) -> None:
         raise InputError("ranking", message)
 
 
-class _HammingOnMilvus:
-    """A :class:`~hummingbit.index.rankings.Ranking` that remembers the ids of what it finds."""
-
-    name = HAMMING
+class _HammingOnMilvus(ByDistance):
+    """A ranking by Hamming distance that remembers the ids of what it finds."""
 
     def __init__(
         self, store: MilvusStore, last_row: int, condition: str, radius: int | None
@@ -163,21 +153,10 @@ class _HammingOnMilvus:
         )
         return [_to_ranked_rows(some) for some in ranked]
 
-    def hit_scores(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[list[float]]:
-        """Return 1 - distance / n_bits: the share of bits that agree."""
-        return bit_agreement(queries, found)
-
-    def anchors(
-        self,
-        queries: EncodedQueries,  # noqa: ARG002
-        found: Sequence[RankedRows],
-    ) -> list[tuple[float, float]]:
-        """Return :data:`hummingbit.index.rankings.AGREEMENTS`."""
-        return [AGREEMENTS] * len(found)
-
-    def evidence(self, queries: EncodedQueries, found: Sequence[RankedRows]) -> list[Evidence]:
-        """Return that of distances, among all documents of the collection."""
-        return evidence_of_distances(queries, found, self._store.count())
+    @property
+    def n_documents(self) -> int:
+        """The number of documents of the collection."""
+        return self._store.count()
 
     def read_hits(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
         """Return the stored rows of the hits, or None if one was replaced or deleted meanwhile."""

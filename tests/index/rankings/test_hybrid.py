@@ -175,7 +175,7 @@ def test_it_ranks_as_scoring_every_document_does(
             feedback_weight=feedback_weight,
         )
         assert_in_order(found.scores, found.rows, expected, k)
-        (scores,) = ranking.score(queries[position : position + 1], [rows])
+        scores = ranking.score(queries[position : position + 1], 0, rows)
         assert scores == pytest.approx(expected, abs=1e-9)
     few = np.flatnonzero(rng.random(n_documents) < 0.4)
     whole = ranking.rank(queries, n_documents)
@@ -224,7 +224,7 @@ def test_a_document_that_alone_has_all_rare_words_is_in_the_first_ten(
     few = np.flatnonzero((rng.random(n_documents) < 0.4) | (rows == sought))
     (filtered,) = ranking.rank(queries, 3, few)
     assert filtered.rows.tolist() == found.rows[np.isin(found.rows, few)][:3].tolist()
-    (scores,) = ranking.score(queries, [found.rows])
+    scores = ranking.score(queries, 0, found.rows)
     assert scores.tolist() == found.scores.tolist()
 
 

@@ -79,8 +79,9 @@ def test_the_asymmetric_ranking_is_its_twin(seed: int, n: int, k: int, scale: fl
     for weight, (place_rows, scores, _) in zip(weights, found, strict=True):
         pairs = list(zip(place_rows.tolist(), scores.tolist(), strict=True))
         assert pairs == exact_ranking(weight, codes, rows)[:k]
-    again = ranking.score(queries_of(weights), [neighbours.rows for neighbours in found])
-    assert [item.tolist() for item in again] == [item.scores.tolist() for item in found]
+    for at, hits in enumerate(found):
+        again = ranking.score(queries_of(weights), at, hits.rows)
+        assert again.tolist() == hits.scores.tolist()
 
 
 def test_scores_are_the_log_probabilities_of_bits() -> None:
@@ -105,9 +106,9 @@ def test_a_ranking_by_hamming_distance_scores_the_rows_of_another() -> None:
     )
     queries = EncodedQueries.of_codes(clustered_codes(rng, 2, 32))
     places = [rng.permutation(200)[:30], rng.permutation(200)[:5]]
-    scores = HammingRanking(generation).score(queries, [rows[position] for position in places])
-    for code, position, found in zip(queries.codes, places, scores, strict=True):
-        assert found.tolist() == (-hamming_distance(codes[position], code)).tolist()
+    for at, place in enumerate(places):
+        scores = HammingRanking(generation).score(queries, at, rows[place])
+        assert scores.tolist() == (-hamming_distance(codes[place], queries.codes[at])).tolist()
 
 
 @pytest.mark.parametrize("way", ["kernel", "without the kernel"])
