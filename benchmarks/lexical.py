@@ -54,7 +54,6 @@ def main() -> None:
 
 def hummingbit(texts: list[str], analyzer: str = "words") -> Search:
     index = LexicalIndex.build(0, ANALYZERS[analyzer], enumerate(texts))
-    print(f"{'':11} the postings take {index.nbytes / 1e6:.0f} MB")
     return lambda text, k: len(index.rank(text, k).rows)
 
 

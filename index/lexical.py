@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -275,11 +276,14 @@ class Segment:
     live: npt.NDArray[np.bool_] | None = None
     summary_sizes: Positions | None = None
     """The sizes of the documents that are summaries, 0 for others; None if there are none."""
-    _frequencies: dict[int, int] = field(default_factory=dict, repr=False)
+    # Caches, which a segment made from this one does not have.
+    _frequencies: dict[int, int] = field(default_factory=dict, init=False, repr=False)
     """How many live documents have a term, cached if the segment has tombstones."""
-    _occurrences: dict[int, int] = field(default_factory=dict, repr=False)
+    _occurrences: dict[int, int] = field(default_factory=dict, init=False, repr=False)
     """How often the live documents contain a term, cached."""
-    _positions_among: list[tuple[Rows, Positions | None]] = field(default_factory=list, repr=False)
+    _positions_among: list[tuple[Rows, Positions | None]] = field(
+        default_factory=list, init=False, repr=False
+    )
     """The rows and the positions of :meth:`positions_among`, cached."""
     _lists: tuple[Any, ...] = field(init=False, repr=False)
     _impacts: tuple[Any, ...] = field(init=False, repr=False)
@@ -299,21 +303,13 @@ class Segment:
         """The number of tombstones: removed documents that still take memory."""
         return len(self.rows) - len(self)
 
-    def total_length(self, *, opening_twice: bool) -> int:
-        """Return the number of terms of all live documents, repeats included."""
-        lengths = self.lengths if self.live is None else self.lengths[self.live]
-        total = int(lengths.sum(dtype=np.int64))
-        return total + (int(_opening_lengths(lengths).sum(dtype=np.int64)) if opening_twice else 0)
+    def of_live(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return those of `values`, one for each document, that belong to live documents."""
+        return values if self.live is None else values[self.live]
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of the segment in bytes."""
-        documents = self.rows.nbytes + self.lengths.nbytes
-        documents += 0 if self.live is None else self.live.nbytes
-        documents += 0 if self.summary_sizes is None else self.summary_sizes.nbytes
-        postings = self.terms.nbytes + self.starts.nbytes + self.positions.nbytes
-        impacts = 3 * self.impacts.counts.nbytes + self.impact_of.nbytes
-        return int(documents + postings + impacts)
+    def live_positions(self, positions: Positions) -> Positions:
+        """Return those of `positions` that are of live documents."""
+        return positions if self.live is None else positions[self.live.take(positions)]
 
     def frequency(self, term: int) -> int:
         """Return how many live documents have the term of this number."""
@@ -321,16 +317,12 @@ class Segment:
         if self.live is None:
             return int(postings.stop - postings.start)
         if term not in self._frequencies:
-            live = self.live.take(self.positions[postings])
-            self._frequencies[term] = int(np.count_nonzero(live))
+            self._frequencies[term] = len(self.live_positions(self.positions[postings]))
         return self._frequencies[term]
 
     def rows_with(self, term: int) -> Rows:
         """Return the rows of the live documents that have the term of this number, ascending."""
-        positions = self.positions[self._postings(term)]
-        if self.live is not None:
-            positions = positions[self.live.take(positions)]
-        return self.rows[positions]
+        return self.rows[self.live_positions(self.positions[self._postings(term)])]
 
     def rows_with_all(self, terms: Sequence[int]) -> Rows:
         """Return the rows of the live documents that have all terms of these numbers, ascending."""
@@ -345,9 +337,7 @@ class Segment:
             positions = np.empty(room, dtype=np.int32)
             arguments = (*self.arguments(None), len(terms), array("q", terms), room, positions)
             positions = positions[: kernel.native.with_all(*arguments)]
-        if self.live is not None:
-            positions = positions[self.live.take(positions)]
-        return self.rows[positions]
+        return self.rows[self.live_positions(positions)]
 
     def occurrences(self, term: int) -> int:
         """Return how often the live documents contain the term of this number."""
@@ -449,12 +439,11 @@ class Segment:
             return self
         live = np.ones(len(self.rows), np.bool_) if self.live is None else self.live.copy()
         live[positions] = False
-        return replace(self, live=live, _frequencies={}, _occurrences={}, _positions_among=[])
+        return replace(self, live=live)
 
     def renumbered(self, numbers: Integers) -> Segment:
         """Return the segment with i in place of the term ``numbers[i]``; `numbers` ascend."""
-        terms = np.searchsorted(numbers, self.terms)
-        return replace(self, terms=terms, _frequencies={}, _occurrences={}, _positions_among=[])
+        return replace(self, terms=np.searchsorted(numbers, self.terms))
 
     def _postings(self, term: int) -> slice:
         at, n_terms = term, len(self.terms)
@@ -529,12 +518,9 @@ def join_segments(segments: Sequence[Segment]) -> Segment:
 def _join_summary_sizes(parts: Sequence[Segment]) -> Positions | None:
     if all(part.summary_sizes is None for part in parts):
         return None
-    return np.concatenate(
-        [
-            np.zeros(len(part.rows), np.int32) if part.summary_sizes is None else part.summary_sizes
-            for part in parts
-        ]
-    )
+    none = np.zeros(max(len(part.rows) for part in parts), np.int32)
+    sizes = [none if part.summary_sizes is None else part.summary_sizes for part in parts]
+    return np.concatenate([some[: len(part.rows)] for some, part in zip(sizes, parts, strict=True)])
 
 
 def _without_dead(segment: Segment) -> Segment:
@@ -641,8 +627,7 @@ BEST = np.dtype([("score", np.float64), ("row", np.int64)])
 
 BLOCK = 64
 """The scores whose highest the kernel keeps."""
-# A group is every n-th of n * GROUP documents. The highest score of each group is kept, so that a
-# search for high scores skips most documents. Groups of neighbours would take six times as long.
+# A group is every n-th of n * GROUP documents. Groups of neighbours would take six times as long.
 GROUP = 256
 
 
@@ -674,27 +659,15 @@ class Matches:
 
     def best(self, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
-        best_of_parts: list[tuple[Rows, Integers]] = []
-        if allowed_rows is None and k <= MOST_IN_HEAP and kernel.native is not None:
-            found = [_best_by_heap(*part, k) for part in self.parts]
-            self.highest_of_blocks = [highest for _, highest in found]
-            return _best_of([best_of_part for best_of_part, _ in found], k)
-        for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
-            if allowed_rows is None:
-                positions = best(scores, k, highest)
-            else:
-                positions = positions_of(rows, allowed_rows)
-                of_allowed = scores[positions]
-                positions = positions[best(of_allowed, k, _highest_of_groups(of_allowed))]
-            best_of_parts.append((rows[positions], scores[positions].astype(np.int64)))
-        rows, scores = _concatenate(best_of_parts)
-        order = np.lexsort((rows, -scores))[:k]
-        return ScoredRows(rows[order], scores[order])
-
-    @cached_property
-    def _highest(self) -> list[Scores]:
-        """The highest scores of the groups of each part."""
-        return [_highest_of_groups(scores) for _, scores in self.parts]
+        if allowed_rows is not None:
+            chosen = [positions_of(rows, allowed_rows) for rows, _ in self.parts]
+            both = zip(self.parts, chosen, strict=True)
+            return Matches([(rows[some], scores[some]) for (rows, scores), some in both]).best(k)
+        if k > MOST_IN_HEAP or kernel.native is None:
+            return _best_of([_best_by_numpy(*part, k) for part in self.parts], k)
+        best_of_parts = [_best_by_heap(*part, k) for part in self.parts]
+        self.highest_of_blocks = [highest for _, highest in best_of_parts]
+        return _best_of([best for best, _ in best_of_parts], k)
 
     def after(self, score: float, row: int) -> Matches:
         """Return the matches after a position in the order; those up to it have the score 0."""
@@ -708,15 +681,16 @@ class Matches:
 
     def at_least(self, least: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the documents with a score of at least `least`, which is above 0, by row."""
-        matches = []
-        for (rows, scores), highest in zip(self.parts, self._highest, strict=True):
+        all_rows, all_scores = [], []
+        for rows, scores in self.parts:
             if allowed_rows is None:
-                positions = _positions_at_least(scores, least, highest)
+                positions = np.flatnonzero(scores >= least)
             else:
                 positions = positions_of(rows, allowed_rows)
                 positions = positions[scores[positions] >= least]
-            matches.append((rows[positions], scores[positions].astype(np.int64)))
-        return ScoredRows(*_concatenate(matches))
+            all_rows.append(rows[positions])
+            all_scores.append(scores[positions].astype(np.int64))
+        return ScoredRows(np.concatenate(all_rows), np.concatenate(all_scores))
 
     def scores_of(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Return the scores of `rows`, in any order; rows without a text have 0."""
@@ -728,73 +702,41 @@ class Matches:
         return totals
 
 
-def best(scores: Scores, k: int, highest: Scores) -> npt.NDArray[np.int64]:
-    """Return the positions of the `k` highest scores above 0, by (score descending, position).
+def _best_by_numpy(rows: Rows, scores: Scores, k: int) -> npt.NDArray[np.void]:
+    """Return the `k` highest scores above 0, by (score descending, position), without the kernel.
 
-    `highest` is the highest score of each group.
+    The highest score of each group bounds the k-th of all, so most scores need not be sorted.
     """
-    bound = 0
-    if len(highest) >= 2 * k:
-        # The k-th of the highest scores of groups, each of which belongs to another position.
-        bound = int(np.partition(highest, len(highest) - k)[len(highest) - k])
-    positions = _positions_at_least(scores, max(1, bound), highest)
-    values = scores[positions]
-    if k < len(positions):
-        # Many may have the lowest score; they are in order already, so only the others are sorted.
-        least = np.partition(values, len(positions) - k)[len(positions) - k]
-        above = np.flatnonzero(values > least)
-        equal = np.flatnonzero(values == least)[: k - len(above)]
-        positions, values = positions[np.concatenate([above, equal])], values[above]
-        return np.concatenate(
-            [positions[np.argsort(-values, kind="stable")], positions[len(above) :]]
-        )
-    return positions[np.argsort(-values, kind="stable")]
+    bound, n_groups = 1, len(scores) // GROUP
+    if n_groups >= 2 * k:
+        highest = scores[: n_groups * GROUP].reshape(GROUP, n_groups).max(axis=0)
+        bound = max(1, int(np.partition(highest, n_groups - k)[n_groups - k]))
+    positions = np.flatnonzero(scores >= bound)
+    if len(positions) > k:
+        values = scores[positions]
+        positions = positions[values >= np.partition(values, len(values) - k)[len(values) - k]]
+    positions = positions[np.argsort(-scores[positions], kind="stable")[:k]]
+    best = np.empty(len(positions), dtype=BEST)
+    best["row"], best["score"] = rows[positions], scores[positions]
+    return best
 
 
 def _best_by_heap(rows: Rows, scores: Scores, k: int) -> tuple[npt.NDArray[np.void], Integers]:
-    """Return what :func:`best` does, and the highest score of each block, all found in one pass."""
-    found, highest = np.empty(k, dtype=BEST), np.empty(-(-len(scores) // BLOCK), dtype=np.int64)
-    found = found[: kernel.native.best_by_words(*_as_arguments(scores), highest, k, found)]
-    found["row"] = rows[found["row"]]
-    return found, highest
+    """Return the best, and the highest score of each block, all found in one pass."""
+    best, highest = np.empty(k, dtype=BEST), np.empty(-(-len(scores) // BLOCK), dtype=np.int64)
+    best = best[: kernel.native.best_by_words(*_as_arguments(scores), highest, k, best)]
+    best["row"] = rows[best["row"]]
+    return best, highest
 
 
-def _best_of(found: Sequence[npt.NDArray[np.void]], k: int) -> ScoredRows:
-    """Return the `k` best of those that the kernel found in each part."""
-    both = found[0] if len(found) == 1 else np.concatenate(found)
-    rows, scores = both["row"].copy(), both["score"].astype(np.int64)
-    if len(found) > 1:
+def _best_of(best_of_parts: Sequence[npt.NDArray[np.void]], k: int) -> ScoredRows:
+    """Return the `k` best of the best of each part."""
+    best = best_of_parts[0] if len(best_of_parts) == 1 else np.concatenate(best_of_parts)
+    rows, scores = best["row"].copy(), best["score"].astype(np.int64)
+    if len(best_of_parts) > 1:
         order = np.lexsort((rows, -scores))[:k]
         rows, scores = rows[order], scores[order]
     return ScoredRows(rows, scores)
-
-
-def _highest_of_groups(scores: Scores) -> Scores:
-    """Return the highest score of each group; scores beyond whole groups are left out."""
-    highest: Scores = _groups(scores).max(axis=0)
-    return highest
-
-
-def _groups(scores: Scores) -> Scores:
-    """Return the scores of whole groups, a column for each."""
-    n_groups = len(scores) // GROUP
-    return scores[: n_groups * GROUP].reshape(GROUP, n_groups)
-
-
-def _positions_at_least(scores: Scores, least: int, highest: Scores) -> npt.NDArray[np.int64]:
-    """Return the positions whose scores are at least `least`, ascending."""
-    reaching = np.flatnonzero(highest >= least)
-    if 4 * len(reaching) > len(highest):
-        return np.flatnonzero(scores >= least)
-    row, column = np.nonzero(_groups(scores)[:, reaching] >= least)
-    n_grouped = len(highest) * GROUP
-    beyond = n_grouped + np.flatnonzero(scores[n_grouped:] >= least)
-    return np.concatenate([row * len(highest) + reaching[column], beyond])
-
-
-def _concatenate(found: Sequence[tuple[Rows, npt.NDArray[np.int64]]]) -> tuple[Rows, Rows]:
-    rows, scores = (np.concatenate(column) for column in zip(*found, strict=True))
-    return rows, scores
 
 
 # One field of the documents: all that is indexed of them, their titles, or their summaries.
@@ -829,32 +771,17 @@ class Field:
         return self._n_documents
 
     @property
-    def nbytes(self) -> int:
-        """The memory of the posting lists in bytes."""
-        return sum(segment.nbytes for segment in self.segments)
-
-    @property
     def needs_compaction(self) -> bool:
         """Whether :meth:`compacted` would make searches faster or free much memory."""
         return needs_compaction(self.segments)
 
     def rows(self) -> Rows:
         """Return the rows of all documents, ascending."""
-        return np.concatenate(
-            [
-                segment.rows if segment.live is None else segment.rows[segment.live]
-                for segment in self.segments
-            ]
-        )
+        return np.concatenate([segment.of_live(segment.rows) for segment in self.segments])
 
-    @property
-    def n_terms(self) -> int:
-        """How many terms the segments have; one that is in several of them counts for each."""
-        return sum(len(segment.terms) for segment in self.segments)
-
-    def terms(self) -> npt.NDArray[np.int64]:
-        """Return the numbers of the terms of each segment in turn, ascending in each."""
-        return np.concatenate([segment.terms for segment in self.segments])
+    def terms(self) -> list[Integers]:
+        """Return the numbers of the terms of each segment, ascending in each."""
+        return [segment.terms for segment in self.segments]
 
     def renumbered(self, numbers: npt.NDArray[np.int64]) -> Field:
         """Return the field for a vocabulary in which the term ``numbers[i]`` has the number i.
@@ -893,24 +820,22 @@ class Field:
         """Return how many documents have each term, ``int64[n_terms]``."""
         counts = np.zeros(n_terms, np.int64)
         for segment in self.segments:
-            if segment.live is None:
-                counts[segment.terms] += np.diff(segment.starts)
-            else:
+            starts = segment.starts
+            if segment.live is not None:
                 passed = np.concatenate([[0], np.cumsum(segment.live.take(segment.positions))])
-                counts[segment.terms] += np.diff(passed[segment.starts])
+                starts = passed[starts]
+            counts[segment.terms] += np.diff(starts)
         return counts
 
     def rows_with(self, number: int) -> Rows:
         """Return the rows of the documents that have the term of this number, ascending."""
-        rows = [segment.rows_with(number) for segment in self.segments]
-        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+        return _joined([segment.rows_with(number) for segment in self.segments])
 
     def rows_with_all(self, numbers: Sequence[int]) -> Rows:
         """Return the rows of the documents that have all terms of these numbers, ascending."""
         if not numbers:
             return np.empty(0, dtype=np.int64)
-        rows = [segment.rows_with_all(numbers) for segment in self.segments]
-        return rows[0] if len(rows) == 1 else np.concatenate(rows)
+        return _joined([segment.rows_with_all(numbers) for segment in self.segments])
 
     def idf(self, number: int, *, bursty: bool = False) -> float:
         """Return the idf of a term, 0 if no document has it; more with `bursty`, if they repeat it.
@@ -937,10 +862,12 @@ class Field:
     ) -> Matches:
         """Score every document, in integers of type `dtype`."""
         saturations = self._saturations(average_length, opening_twice=opening_twice)
-        parts: list[tuple[Rows, Scores]] = []
-        for segment, of_segment in zip(self.segments, saturations, strict=True):
-            parts.append((segment.rows, _scores_of(segment, terms, of_segment, dtype)))
-        return Matches(parts)
+        return Matches(
+            [
+                (segment.rows, _scores_of(segment, terms, of_segment, dtype))
+                for segment, of_segment in zip(self.segments, saturations, strict=True)
+            ]
+        )
 
     def best(self, terms: Sequence[TermWeight], average_length: float, k: int) -> ScoredRows:
         """Return the `k` best documents, as :meth:`Matches.best` of :meth:`matches` does.
@@ -955,10 +882,10 @@ class Field:
         for segment, saturations in zip(
             self.segments, self._saturations(average_length, opening_twice=False), strict=True
         ):
-            found = np.empty(k, dtype=BEST)
+            best = np.empty(k, dtype=BEST)
             lists = segment.arguments(None, saturations)
-            n = kernel.native.best_by_terms(*lists, *query, segment.live, segment.rows, k, found)
-            best_of_parts.append(found[:n])
+            n = kernel.native.best_by_terms(*lists, *query, segment.live, segment.rows, k, best)
+            best_of_parts.append(best[:n])
         return _best_of(best_of_parts, k)
 
     def add_to(self, matches: Matches, terms: Sequence[TermWeight], average_length: float) -> None:
@@ -979,10 +906,9 @@ class Field:
         number = total = 0
         for segment in self.segments:
             if segment.summary_sizes is not None:
-                sizes = segment.summary_sizes
-                live = sizes if segment.live is None else sizes[segment.live]
-                number += int(np.count_nonzero(live))
-                total += int(live.sum(dtype=np.int64))
+                sizes = segment.of_live(segment.summary_sizes)
+                number += int(np.count_nonzero(sizes))
+                total += int(sizes.sum(dtype=np.int64))
         return number, total
 
     @cached_property
@@ -992,11 +918,9 @@ class Field:
     @cached_property
     def _total_lengths(self) -> tuple[int, int]:
         """The number of terms of the live documents: counted once, and with openings twice."""
-        once, twice = (
-            sum(segment.total_length(opening_twice=opening_twice) for segment in self.segments)
-            for opening_twice in (False, True)
-        )
-        return once, twice
+        lengths = [segment.of_live(segment.lengths) for segment in self.segments]
+        once = sum(int(some.sum(dtype=np.int64)) for some in lengths)
+        return once, once + sum(int(_opening_lengths(some).sum(dtype=np.int64)) for some in lengths)
 
     def _saturations(
         self, average_length: float, *, opening_twice: bool
@@ -1015,6 +939,10 @@ class Field:
     @cached_property
     def _saturations_cache(self) -> dict[bool, list[npt.NDArray[np.float64]]]:
         return {}
+
+
+def _joined(rows: Sequence[Rows]) -> Rows:
+    return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
 def _scores_of(
@@ -1149,8 +1077,7 @@ def _score_summaries(
     segment: Segment, shares: Sequence[tuple[int, int]], highest: float, average_size: float
 ) -> ScoredRows:
     """Return what the summaries in a segment add to the scores of documents, where it is not 0."""
-    if segment.summary_sizes is None:
-        raise ValueError("the segment has no summaries")
+    assert segment.summary_sizes is not None  # noqa: S101 - for the type checker
     sums = segment.sums(shares)
     positions = np.flatnonzero(sums >= LEAST_OF_SHARE_UNIT)
     positions = positions[segment.summary_sizes[positions] > 0]
@@ -1292,22 +1219,19 @@ class LexicalIndex:
         remaining, segments = iter(documents), [index._segments_of([])]
         while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
             segments.append(index._segments_of(batch))
-        texts, titles, summaries = map(Field.of, zip(*segments, strict=True))
-        sorted_ = vocabulary.sorted()
-        return replace(index, vocabulary=sorted_, texts=texts, titles=titles, summaries=summaries)
+        fields = map(Field.of, zip(*segments, strict=True))
+        return index._with_fields(*fields, vocabulary=vocabulary.sorted())
 
     def __len__(self) -> int:
         return len(self.texts)
 
     @property
-    def nbytes(self) -> int:
-        """The memory of the posting lists in bytes, without the vocabulary."""
-        return sum(field.nbytes for field in self._fields)
-
-    @property
     def needs_compaction(self) -> bool:
         """Whether :meth:`compacted` would make searches faster or free much memory."""
-        return any(field.needs_compaction for field in self._fields) or self._has_unused_terms
+        # A term that is in several segments counts for each.
+        most_used = sum(len(terms) for field in self._fields for terms in field.terms())
+        has_unused_terms = len(self.vocabulary) > max(MIN_UNUSED, 2 * most_used)
+        return has_unused_terms or any(field.needs_compaction for field in self._fields)
 
     def rows(self) -> Rows:
         """Return the rows of all documents with a text, ascending."""
@@ -1325,15 +1249,9 @@ class LexicalIndex:
         It has a vocabulary of its own, without the terms that no document has any more.
         """
         fields = [field.compacted() for field in self._fields]
-        used = np.unique(np.concatenate([field.terms() for field in fields]))
-        texts, titles, summaries = (field.renumbered(used) for field in fields)
-        return replace(
-            self,
-            vocabulary=self.vocabulary.of_numbers(used),
-            texts=texts,
-            titles=titles,
-            summaries=summaries,
-        )
+        used = np.unique(np.concatenate([terms for field in fields for terms in field.terms()]))
+        renumbered = [field.renumbered(used) for field in fields]
+        return self._with_fields(*renumbered, vocabulary=self.vocabulary.of_numbers(used))
 
     def with_changes(
         self, number: int, documents: Sequence[tuple[int, str]], removed: Rows
@@ -1345,11 +1263,14 @@ class LexicalIndex:
         """
         if not len(documents) and not len(removed):
             return replace(self, number=number)
-        texts, titles, summaries = (
-            field.with_changes(segment, removed)
-            for field, segment in zip(self._fields, self._segments_of(documents), strict=True)
-        )
-        return replace(self, number=number, texts=texts, titles=titles, summaries=summaries)
+        pairs = zip(self._fields, self._segments_of(documents), strict=True)
+        fields = [field.with_changes(segment, removed) for field, segment in pairs]
+        return self._with_fields(*fields, number=number)
+
+    def _with_fields(
+        self, texts: Field, titles: Field, summaries: Field, **others: Any
+    ) -> LexicalIndex:
+        return replace(self, texts=texts, titles=titles, summaries=summaries, **others)
 
     def weigh(
         self,
@@ -1379,9 +1300,7 @@ class LexicalIndex:
             }
         else:
             terms, is_known = chain.from_iterable(self.analyzer.term_lists(text)), {}
-        counts: dict[str, int] = {}
-        for term in terms:
-            counts[term] = counts.get(term, 0) + 1
+        counts = Counter(terms)
         if not self.forms:
             # A correction of a word that a document has does not count.
             factors = [1.0] * len(counts)
@@ -1718,11 +1637,10 @@ class LexicalIndex:
         )
         if query.average_title_length is not None and in_titles:
             self.titles.add_to(matches, in_titles, query.average_title_length)
-        if query.average_summary_size and in_texts:
+        if (size := query.average_summary_size) and in_texts:
             shares = shares_of_terms(in_texts)
-            for field, of_texts in ((self.texts, True), (self.summaries, False)):
-                size = query.average_summary_size
-                add_summaries(field, matches, shares, highest, size, of_texts=of_texts)
+            add_summaries(self.texts, matches, shares, highest, size, of_texts=True)
+            add_summaries(self.summaries, matches, shares, highest, size, of_texts=False)
         return matches
 
     def best(self, query: WeighedQuery, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
@@ -1739,12 +1657,10 @@ class LexicalIndex:
         terms = [term for term in query.terms if term.idf]
         if not terms:
             return 0
-        counts = np.array([term.repeats for term in terms], dtype=np.float64)
+        counts = frequencies = np.array([term.repeats for term in terms], dtype=np.float64)
         if query.hybrid:
-            opening = np.clip(OPENING - np.concatenate([[0], np.cumsum(counts)[:-1]]), 0, counts)
-            frequencies = counts + opening
-        else:
-            frequencies = counts
+            before = np.cumsum(counts) - counts
+            frequencies = counts + np.clip(OPENING - before, 0, counts)
         lengths = np.full(len(terms), frequencies.sum())
         saturations = saturation(frequencies, lengths, query.average_length)
         weights = np.array([term.idf for term in terms])
@@ -1752,9 +1668,8 @@ class LexicalIndex:
         if query.average_summary_size:
             size = np.array([sum(len(term.term) ** 2 for term in terms)])
             highest = float(weights @ counts)
-            total += float(
-                part_of_summary(highest, np.ones(1), size, query.average_summary_size)[0]
-            )
+            parts = part_of_summary(highest, np.ones(1), size, query.average_summary_size)
+            total += parts.item()
         return round(total)
 
     def evidence(self, query: WeighedQuery) -> WordEvidence:
@@ -1775,12 +1690,6 @@ class LexicalIndex:
     def has_word(self, word: str) -> bool:
         """Return whether a document has a term of `word`."""
         return any(self.look_up(term).frequency for term in self._terms_of(word))
-
-    @property
-    def _has_unused_terms(self) -> bool:
-        """Whether most terms of the vocabulary, and many, are certainly in no document."""
-        most_used = sum(field.n_terms for field in self._fields)
-        return len(self.vocabulary) > max(MIN_UNUSED, 2 * most_used)
 
     @property
     def _fields(self) -> tuple[Field, Field, Field]:

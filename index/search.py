@@ -187,14 +187,16 @@ class Rescore:
         return math.ceil(self.oversample * n_hits)
 
     @classmethod
-    def of(cls, value: str | Mapping[str, Any] | None) -> Rescore | None:
+    def of(cls, value: Rescore | str | Mapping[str, Any] | None) -> Rescore | None:
         """Return how to rescore: by a name, or by a mapping with `by` and perhaps `oversample`.
 
         Raises:
             InputError: if it is neither.
         """
-        if value is None or isinstance(value, str):
-            return None if value is None else cls(value)
+        if value is None or isinstance(value, Rescore):
+            return value
+        if isinstance(value, str):
+            return cls(value)
         types = {name: type(member) for name, member in value.items()}
         if types.pop("oversample", int) not in {int, float} or types != {"by": str}:
             message = "it must be a name, or have by, a name, and oversample, a number"
@@ -373,19 +375,27 @@ class SearchOptions:
 
     def check(self, n_bits: int, n_queries: int) -> None:
         """Raise InputError unless the options are valid for `n_queries` queries of `n_bits`."""
-        self._check_numbers(n_bits)
-        if self.ranking not in RANKING_NAMES:
-            check_ranking(str(self.ranking))
+        check_within("limit", self.k, 1, MAX_K)
+        check_within("offset", self.offset, 0, MAX_OFFSET, "; to go further, use a cursor")
+        check_within("radius", self.radius, 0, n_bits)
+        check_within("collapse_duplicates", self.collapse_duplicates, 0, n_bits)
+        check_within("diversity", self.diversity, 0, 1)
+        check_within("group_size", self.group_size, 1, MAX_GROUP_SIZE)
+        check_within("facet_depth", self.facet_depth, 1, MAX_OFFSET)
+        check_within("score_threshold", self.score_threshold, 0, 1)
+        if self.ranking is not None:
+            check_ranking(self.ranking)
         if self.syntax is not None:
-            _check_syntax(self.syntax)
-        if self.group_by is not None:
-            self._check_groups(self.group_by)
-        if self.radius is not None:
-            self._check_radius(self.radius, n_bits)
+            check_choice("syntax", self.syntax, SYNTAXES)
+        if self.radius is not None and self.ranking not in (None, HAMMING):
+            reason = f"the ranking {self.ranking!r} has no radius, only {HAMMING!r}"
+            raise InputError("radius", f"is {self.radius}; {reason}")
         if self.cursor is not None and n_queries != 1:
             raise InputError("cursor", f"continues a single query; this search has {n_queries}")
         if self.cursor is not None and self.offset:
             raise InputError("offset", f"is {self.offset}; with a cursor it must be left out")
+        if self.group_by is not None:
+            self._check_groups(self.group_by)
         if self.diversity is not None:
             self._check_diversity(self.diversity)
         if self.hybrid is not None:
@@ -393,22 +403,11 @@ class SearchOptions:
         if self.rescore is not None:
             self._check_rescore(self.rescore)
 
-    def _check_numbers(self, n_bits: int) -> None:
-        bits, least, depth = self.collapse_duplicates, self.score_threshold, self.facet_depth
-        if not 1 <= self.k <= MAX_K:
-            raise InputError("limit", f"is {self.k}; it must be from 1 to {MAX_K}")
-        if not 1 <= self.group_size <= MAX_GROUP_SIZE:
-            message = f"is {self.group_size}; it must be from 1 to {MAX_GROUP_SIZE}"
-            raise InputError("group_size", message)
-        if depth is not None and not 1 <= depth <= MAX_OFFSET:
-            raise InputError("facet_depth", f"is {depth}; it must be from 1 to {MAX_OFFSET:,}")
-        if not 0 <= self.offset <= MAX_OFFSET:
-            hint = f"it must be from 0 to {MAX_OFFSET}; to go further, use a cursor"
-            raise InputError("offset", f"is {self.offset}; {hint}")
-        if bits is not None and not 0 <= bits <= n_bits:
-            raise InputError("collapse_duplicates", f"is {bits}; it must be from 0 to {n_bits}")
-        if least is not None and not 0 <= least <= 1:
-            raise InputError("score_threshold", f"is {least:g}; it must be from 0 to 1")
+    def refuse(self, names: Iterable[str], reason: str) -> None:
+        """Raise InputError if one of these options is given."""
+        for name in names:
+            if getattr(self, name) != REQUEST_OPTIONS[name].default:
+                raise InputError(name, reason)
 
     @property
     def n_candidates(self) -> int:
@@ -444,23 +443,16 @@ class SearchOptions:
     @property
     def without_cursor(self) -> str:
         """The option that pages with cursors cannot have; empty if there is none."""
-        if self.rescore is not None:
-            return "rescore"
-        if self.group_by is not None:
-            return "group_by"
         # What is added later could make a hit of an earlier page a duplicate.
-        if self.collapse_duplicates is not None:
-            return "collapse_duplicates"
-        if self.diversity is not None:
-            return "diversity"
+        for name in ("rescore", "group_by", "collapse_duplicates", "diversity"):
+            if getattr(self, name) is not None:
+                return name
         return "rrf" if self.hybrid is not None and self.hybrid.rrf is not None else ""
 
     def _check_diversity(self, diversity: float) -> None:
-        if not 0 <= diversity <= 1:
-            raise InputError("diversity", f"is {diversity:g}; it must be from 0 to 1")
         if self.offset + self.k > MAX_DIVERSE:
-            found = f"is {diversity:g}, and offset + limit {self.offset + self.k:,}"
-            raise InputError("diversity", f"{found}; it takes at most {MAX_DIVERSE:,} hits")
+            given = f"is {diversity:g}, and offset + limit {self.offset + self.k:,}"
+            raise InputError("diversity", f"{given}; it takes at most {MAX_DIVERSE:,} hits")
         if self.rerank:
             raise InputError("rerank", "cannot be combined with diversity; use one of them")
 
@@ -469,36 +461,38 @@ class SearchOptions:
         if self.k * self.group_size > MAX_K:
             message = f"times limit is {self.k * self.group_size:,}; it must be at most {MAX_K:,}"
             raise InputError("group_size", message)
-        others = {
-            "offset": self.offset > 0,
-            "rerank": self.rerank,
-            "rescore": self.rescore is not None,
-            "collapse_duplicates": self.collapse_duplicates is not None,
-            "diversity": self.diversity is not None,
-        }
-        for name, is_used in others.items():
-            if is_used:
-                raise InputError(name, "cannot be combined with group_by; leave one of them out")
+        others = ("offset", "rerank", "rescore", "collapse_duplicates", "diversity")
+        self.refuse(others, "cannot be combined with group_by; leave one of them out")
 
     def _check_rescore(self, rescore: Rescore) -> None:
-        if rescore.by not in RESCORERS:
-            known = ", ".join(RESCORERS)
-            raise InputError("rescore", f"by is {rescore.by[:40]!r}; it must be one of {known}")
-        if not 1 <= rescore.oversample <= MAX_OVERSAMPLE:
-            value = f"oversample is {rescore.oversample:g}"
-            raise InputError("rescore", f"{value}; it must be from 1 to {MAX_OVERSAMPLE}")
+        check_choice("rescore", rescore.by, RESCORERS, "by ")
+        check_within("rescore", rescore.oversample, 1, MAX_OVERSAMPLE, name="oversample ")
         if self.n_candidates > MAX_OFFSET:
             value = f"oversample times (offset + limit) is {self.n_candidates:,}"
             raise InputError("rescore", f"{value}; it must be at most {MAX_OFFSET:,}")
         if self.rerank:
             raise InputError("rerank", "cannot be combined with rescore; use one of them")
 
-    def _check_radius(self, radius: int, n_bits: int) -> None:
-        if not 0 <= radius <= n_bits:
-            raise InputError("radius", f"is {radius}; it must be from 0 to {n_bits}")
-        if self.ranking not in {None, HAMMING}:
-            message = f"is {radius}; the ranking {self.ranking!r} has no radius, only {HAMMING!r}"
-            raise InputError("radius", message)
+
+def check_within(  # noqa: PLR0917 - called for every option of every search
+    field: str,
+    value: float | None,
+    least: float,
+    most: float,
+    hint: str = "",
+    name: str = "",
+) -> None:
+    """Raise InputError for a `field` unless its value is None or within the bounds."""
+    if value is not None and not least <= value <= most:
+        shown = value if isinstance(value, int) else f"{value:g}"
+        raise InputError(field, f"{name}is {shown}; it must be from {least:g} to {most:g}{hint}")
+
+
+def check_choice(field: str, value: str, known: Iterable[str], name: str = "") -> None:
+    """Raise InputError for a `field` unless its value is one of those that are known."""
+    if value not in known:
+        names = ", ".join(known)
+        raise InputError(field, f"{name}is {value[:40]!r}; it must be one of {names}")
 
 
 def _read_filter(value: Filter | Mapping[str, Any]) -> Filter:
@@ -516,10 +510,6 @@ def _read_hybrid(value: Hybrid | Mapping[str, Any]) -> Hybrid:
         message = "it may have codes, a number, and rrf and feedback, whole numbers"
         raise InputError("hybrid", f"is {abbreviate(value)}; {message}")
     return Hybrid(**value)
-
-
-def _read_rescore(value: Rescore | str | Mapping[str, Any]) -> Rescore | None:
-    return value if isinstance(value, Rescore) else Rescore.of(value)
 
 
 def request_name(declared: Field[Any]) -> str:
@@ -540,7 +530,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "facets": parse_facets,
     "filter": _read_filter,
     "hybrid": _read_hybrid,
-    "rescore": _read_rescore,
+    "rescore": Rescore.of,
 }
 
 
@@ -553,23 +543,12 @@ RECOMMENDATION_OPTIONS = (
 
 def check_ranking(ranking: str) -> None:
     """Raise InputError unless a ranking has that name."""
-    if ranking not in RANKINGS:
-        known = ", ".join(RANKINGS)
-        raise InputError("ranking", f"is {ranking[:40]!r}; it must be one of {known}")
+    check_choice("ranking", ranking, RANKINGS)
 
 
 def check_hybrid_weight(weight: float | None, field: str = "hybrid_weight", name: str = "") -> None:
     """Raise InputError for `field` unless `weight` is None or within the bounds."""
-    if weight is not None and not MIN_HYBRID_WEIGHT <= weight <= MAX_HYBRID_WEIGHT:
-        bounds = f"it must be from {MIN_HYBRID_WEIGHT:g} to {MAX_HYBRID_WEIGHT:g}"
-        raise InputError(field, f"{name}is {weight:g}; {bounds}")
-
-
-def _check_syntax(syntax: str) -> None:
-    """Raise InputError unless texts can be read by a syntax of that name."""
-    if syntax not in SYNTAXES:
-        known = ", ".join(SYNTAXES)
-        raise InputError("syntax", f"is {syntax[:40]!r}; it must be one of {known}")
+    check_within(field, weight, MIN_HYBRID_WEIGHT, MAX_HYBRID_WEIGHT, name=name)
 
 
 def check_hybrid(hybrid: Hybrid) -> None:
@@ -578,12 +557,9 @@ def check_hybrid(hybrid: Hybrid) -> None:
         raise InputError("hybrid", "has both codes and rrf; use one of them")
     if hybrid.feedback is not None and hybrid.rrf is not None:
         raise InputError("hybrid", "has both feedback and rrf; use one of them")
-    if hybrid.feedback is not None and not 0 <= hybrid.feedback <= MAX_FEEDBACK:
-        reason = f"feedback is {hybrid.feedback}; it must be from 0 to {MAX_FEEDBACK}"
-        raise InputError("hybrid", reason)
+    check_within("hybrid", hybrid.feedback, 0, MAX_FEEDBACK, name="feedback ")
+    check_within("hybrid", hybrid.rrf, 1, MAX_RRF, name="rrf ")
     check_hybrid_weight(hybrid.codes, "hybrid", "codes ")
-    if hybrid.rrf is not None and not 1 <= hybrid.rrf <= MAX_RRF:
-        raise InputError("hybrid", f"rrf is {hybrid.rrf}; it must be from 1 to {MAX_RRF:,}")
 
 
 def check_by_words(options: SearchOptions) -> None:
@@ -593,15 +569,8 @@ def check_by_words(options: SearchOptions) -> None:
         raise InputError("ranking", f"is {ranking!r}, which needs codes; {WITHOUT_CODES}")
     if rescore is not None and rescore.by in SCORERS and TEXTS not in SCORERS[rescore.by].needs:
         raise InputError("rescore", f"by is {rescore.by!r}, which needs codes; {WITHOUT_CODES}")
-    used = {
-        "radius": options.radius is not None,
-        "rerank": options.rerank,
-        "collapse_duplicates": options.collapse_duplicates is not None,
-        "diversity": options.diversity is not None,
-    }
-    for name, is_used in used.items():
-        if is_used:
-            raise InputError(name, f"needs codes; {WITHOUT_CODES}")
+    by_codes = ("radius", "rerank", "collapse_duplicates", "diversity")
+    options.refuse(by_codes, f"needs codes; {WITHOUT_CODES}")
 
 
 def needs_only_words(options: SearchOptions, default: str) -> bool:
@@ -1059,7 +1028,6 @@ def cursor_identity(
 # attempt.
 
 
-RANKING_NAMES = frozenset({None, *RANKINGS})
 # These limit the memory of a batch of large pages, and the time of one of its slices.
 HITS_AT_ONCE = 400_000
 QUERIES_AT_ONCE = 100

@@ -79,6 +79,7 @@ from hummingbit.index.store.store import MAX_PROBLEMS
 
 
 ENGINE = "milvus"
+NOT_ON_MILVUS = "is not supported by a collection on Milvus; leave it out"
 # A search is repeated if a hit is replaced before its payload is read.
 ATTEMPTS = 10
 
@@ -92,11 +93,8 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
     """
     options = search.options
     check_on_milvus(search.ranking)
-    if options.rescore is not None:
-        raise InputError("rescore", "is not supported by a collection on Milvus; leave it out")
-    for name in ("collapse_duplicates", "diversity", "group_by", "facets"):
-        if getattr(options, name) is not None:
-            raise _not_on_milvus(name)
+    missing = ("rescore", "collapse_duplicates", "diversity", "group_by", "facets")
+    options.refuse(missing, NOT_ON_MILVUS)
     condition = store.condition(options.filter, now.last_row)
     for _ in range(ATTEMPTS):
         ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
@@ -113,10 +111,6 @@ def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> Searc
                 engine=ENGINE,
             )
     raise StoreError(f"collection {search.name!r} changes too fast to be searched")
-
-
-def _not_on_milvus(field: str) -> InputError:
-    return InputError(field, "is not supported by a collection on Milvus; leave it out")
 
 
 def check_on_milvus(ranking: str) -> None:
@@ -424,7 +418,7 @@ class MilvusCollection(SearchableCollection):
     ) -> ScrollPage:
         """See :meth:`hummingbit.index.backend.CollectionBackend.scroll`."""
         if sort:
-            raise _not_on_milvus("sort")
+            raise InputError("sort", NOT_ON_MILVUS)
         search = self._scroll_key(limit, filter)
         last = self._progress.now().last_row
         start = Position(0, 0, last, 0) if cursor is None else read_cursor(cursor, *search)
@@ -499,7 +493,7 @@ class MilvusCollection(SearchableCollection):
 
     def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002, ARG002
         """Raise an InputError: Milvus does not count values."""
-        raise _not_on_milvus("facets")
+        raise InputError("facets", NOT_ON_MILVUS)
 
     def set_hybrid_weight(self, weight: float | None) -> None:
         """Raise an InputError: rankings by words are not on Milvus."""

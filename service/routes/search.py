@@ -24,10 +24,9 @@ from hummingbit.foundation.slices import Allowance, BeyondAllowance, checkpoint,
 from hummingbit.index.answers import answer_to, search_answer
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filtered import FilteredCollection
-from hummingbit.index.rankings import HAMMING, VECTORS
+from hummingbit.index.rankings import HAMMING, RANKINGS, VECTORS
 from hummingbit.index.records import Query
 from hummingbit.index.search import (
-    RANKING_NAMES,
     SearchOptions,
     SearchResult,
     explain_no_groups,
@@ -425,7 +424,8 @@ def _plain_search(name: str, fields: dict[str, Any], limits: Settings) -> Batche
         return None
     text, limit, ranking = fields.get("text"), fields.get("limit", 10), fields.get("ranking")
     is_short = text is not None and len(text) <= limits.max_text_length
-    if not is_short or not 1 <= limit <= limits.max_limit or ranking not in RANKING_NAMES:
+    is_known = ranking is None or ranking in RANKINGS
+    if not is_short or not 1 <= limit <= limits.max_limit or not is_known:
         return None
     options = {**fields}
     del options["text"]
