@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -133,7 +133,7 @@ QUESTION_SPLITS: Mapping[str, tuple[str, ...]] = {
 def read_labelled(paths: list[Path], _split: str) -> Iterator[Document]:
     """Yield the documents of JSON lines; a `label` can be a list of several labels."""
     for path in paths:
-        yield from _read_lines(path, _parse_labelled)
+        yield from read_json_records(path, _parse_labelled)
 
 
 def read_news_by_date(paths: list[Path], _split: str) -> Iterator[Document]:
@@ -170,10 +170,10 @@ def read_judged(paths: list[Path], split: str) -> Iterator[Document]:
     documents, or the files of the queries and of the judgements.
     """
     if split == "documents":
-        yield from _read_lines(paths[0], _parse_titled)
+        yield from read_json_records(paths[0], _parse_titled)
         return
     qrels = read_qrels(paths[1])
-    for query in _read_lines(paths[0], parse_document):
+    for query in read_json_records(paths[0], parse_document):
         if any(grade > 0 for grade in qrels.get(query.id, {}).values()):
             yield query
 
@@ -223,23 +223,6 @@ def parse_tsv_qrels(lines: Iterable[str], source: str) -> Qrels:
     return qrels
 
 
-class Pair(NamedTuple):
-    """Two texts, and whether a person said that they mean the same."""
-
-    first: str
-    second: str
-    is_paraphrase: bool
-
-
-def read_pairs(path: Path) -> Iterator[Pair]:
-    """Yield the pairs of JSON lines with `text1`, `text2` and a `label`, 1 for paraphrases.
-
-    Raises:
-        ReadError: if the file cannot be read, or a line has another form.
-    """
-    return _read_lines(path, _parse_pair)
-
-
 def read_questions(split: str) -> tuple[list[Document], Qrels]:
     """Return everyday questions about the docstring corpus, and the judgements of their answers.
 
@@ -268,7 +251,12 @@ def read_questions(split: str) -> tuple[list[Document], Qrels]:
     return queries, {record["id"]: dict.fromkeys(record["answers"], 1) for record in questions}
 
 
-def _read_lines(path: Path, parse: Callable[[object], Parsed]) -> Iterator[Parsed]:
+def read_json_records(path: Path, parse: Callable[[object], Parsed]) -> Iterator[Parsed]:
+    """Yield what `parse` makes of each of the JSON lines in a file.
+
+    Raises:
+        ReadError: if the file cannot be read, or `parse` raises DocumentError for a line.
+    """
     try:
         with open_bytes(path) as stream:
             for row in read_json_lines(stream, str(path)):
@@ -294,16 +282,6 @@ def _parse_titled(record: object) -> Document:
         text = "\n".join(part for part in (record["title"], record.get("text")) if part)
         record = {key: value for key, value in record.items() if key != "title"} | {"text": text}
     return parse_document(record)
-
-
-def _parse_pair(record: object) -> Pair:
-    fields = record if isinstance(record, Mapping) else {}
-    for name in ("text1", "text2"):
-        if not isinstance(fields.get(name), str):
-            raise DocumentError(name, f"must be a text, not {fields.get(name)!r}")
-    if fields.get("label") not in {0, 1}:
-        raise DocumentError("label", f"must be 0 or 1, not {fields.get('label')!r}")
-    return Pair(fields["text1"], fields["text2"], fields["label"] == 1)
 
 
 def _strip_header(post: Document) -> Document:

@@ -50,11 +50,10 @@ def tfidf_cosine(
     database: Labelled,
     queries: Labelled,
     metrics: Iterable[str] = DEFAULT_METRICS,
-    max_features: int = MAX_FEATURES,
 ) -> Evaluation:
     """Rank texts by the cosine of TF-IDF vectors, which needs no labels and no training.
 
-    The vocabulary (the `max_features` most frequent words) and the weights come from the database.
+    The vocabulary (the 10,000 most frequent words) and the weights come from the database.
     The corpus stays sparse; similarities are dense for one block of queries at a time.
 
     Raises:
@@ -62,19 +61,17 @@ def tfidf_cosine(
         EvaluationError: if the inputs are not texts, or no text of the database has a word.
     """
     check_labels(queries.labels, database.labels)
-    blocks = tfidf_scores(database.inputs, queries.inputs, max_features)
+    blocks = tfidf_scores(database.inputs, queries.inputs)
     return evaluate_scores(blocks, queries.labels, database.labels, metrics)
 
 
-def tfidf_scores(
-    database: Inputs, queries: Inputs, max_features: int = MAX_FEATURES
-) -> Iterator[npt.NDArray[np.float32]]:
+def tfidf_scores(database: Inputs, queries: Inputs) -> Iterator[npt.NDArray[np.float32]]:
     """Yield the cosines of TF-IDF vectors, float32[q, N] for a block of queries at a time.
 
     Raises:
         EvaluationError: if the inputs are not texts, or no text of the database has a word.
     """
-    vectorizer = _fit_tfidf(database, max_features)
+    vectorizer = _fit_tfidf(database)
     return _cosine_blocks(
         vectorizer.transform(_texts(queries)), vectorizer.transform(_texts(database))
     )
@@ -172,7 +169,7 @@ def logistic_baseline(
 def _fit_features(database: Inputs) -> Callable[[Inputs], Features]:
     """Return a function that maps inputs to features, with the scale or weights of `database`."""
     if not isinstance(database, np.ndarray):
-        vectorizer = _fit_tfidf(database, MAX_FEATURES)
+        vectorizer = _fit_tfidf(database)
         return lambda inputs: vectorizer.transform(_texts(inputs))
     dimension = database.shape[1]
     scale = unit_scale(database)
@@ -193,12 +190,12 @@ def _texts(inputs: Inputs) -> Sequence[str]:
     return inputs
 
 
-def _fit_tfidf(texts: Inputs, max_features: int) -> Any:
+def _fit_tfidf(texts: Inputs) -> Any:
     """Return a TfidfVectorizer fitted to `texts`, with the analyzer that encoders use."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - takes a second
 
     vectorizer = TfidfVectorizer(
-        analyzer=VISIBLE.terms, max_features=max_features, dtype=np.float32
+        analyzer=VISIBLE.terms, max_features=MAX_FEATURES, dtype=np.float32
     )
     fit_texts = _texts(texts)
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ from hummingbit.evaluation.ties import (
 from hummingbit.foundation.errors import counted
 from hummingbit.index.engines.choice import build
 from hummingbit.index.engines.protocol import CodeIndex
+from hummingbit.index.maps import DistinctCodes
 
 
 class _Values:
@@ -111,9 +113,6 @@ def evaluate_by_score(
     metrics: Iterable[str] = DEFAULT_METRICS,
     *,
     self_rows: Ids | None = None,
-    query_ids: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    warning: str | None = None,
 ) -> Evaluation:
     """Rank the database for every query by (score descending, row) and measure the lists.
 
@@ -122,7 +121,6 @@ def evaluate_by_score(
     Documents of exactly equal score are tied. A document of score −∞ is not found: it is in no
     list, but still counts among the relevant documents. `self_rows`, int64[Q], is the row of the
     document that is the query itself, or -1 if there is none; it is neither ranked nor counted.
-    `notes` and `warning` are copied to the result.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric, or needs Hamming distances.
@@ -145,13 +143,7 @@ def evaluate_by_score(
     if start != n_queries:
         message = f"score_blocks has scores of {start:,} queries; there are {n_queries:,} queries"
         raise EvaluationError(message)
-    return values.evaluation(
-        documents=n_documents,
-        queries_without_relevant=n_without_relevant,
-        query_ids=tuple(query_ids),
-        notes=tuple(notes),
-        warning=warning,
-    )
+    return values.evaluation(documents=n_documents, queries_without_relevant=n_without_relevant)
 
 
 def _parse_metrics(metrics: Iterable[str], why: str = "scores have none") -> list[Metric]:
@@ -250,44 +242,38 @@ def _check_block(scores: Scores, block: slice, n_queries: int, n_documents: int)
 
 def evaluate_ranking(
     query_codes: Codes,
-    database_codes: Codes,
+    database: Codes | CodedDocuments,
     relevance: Relevance,
     metrics: Iterable[str] = DEFAULT_METRICS,
     *,
     self_rows: Ids | None = None,
     query_ids: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    warning: str | None = None,
-    index: Callable[[], CodeIndex] | None = None,
 ) -> Evaluation:
     """Rank the database for every query by (Hamming distance, row) and measure by `relevance`.
 
     `self_rows`, int64[Q], is the row of the document that is the query itself, -1 if there is none.
     That document is neither ranked nor counted for its query. `query_ids` names the queries.
-    `notes` and `warning` are copied to the result. `index` returns an index of the `database_codes`
-    by row; if it is not passed, an index is built.
 
     Raises:
         MetricError: if a name in `metrics` is not that of a metric.
         EvaluationError: if the shapes do not fit.
     """
     parsed_metrics = parse_metrics(metrics)
-    _check_shapes(query_codes, database_codes, relevance, self_rows)
-    code_index = build_index(database_codes) if index is None else index()
-    ranking = _Ranking(query_codes, database_codes, relevance, self_rows, code_index)
+    documents = database if isinstance(database, CodedDocuments) else CodedDocuments(database)
+    _check_shapes(query_codes, documents.codes, relevance, self_rows)
+    ranking = _Ranking(query_codes, documents, relevance, self_rows)
     values = _measure_codes(parsed_metrics, ranking)
     without = np.flatnonzero(ranking.n_relevant == 0)
     names = [query_ids[row] if query_ids else str(row) for row in without.tolist()]
     queries = counted(len(without), "query", "queries")
     note = f"{queries} without a relevant document, scored as 0: {name_some(names)}"
     return values.evaluation(
-        documents=len(database_codes),
+        documents=len(documents.codes),
         queries_without_relevant=len(without),
-        distinct_codes=ranking.counts.n_distinct,
+        distinct_codes=len(documents.distinct.codes),
         pairs_by_distance=ranking.pairs_by_distance,
         query_ids=tuple(query_ids),
-        notes=(*notes, note) if len(without) else tuple(notes),
-        warning=warning,
+        notes=(note,) if len(without) else (),
     )
 
 
@@ -305,9 +291,21 @@ def check_rows(codes: Codes, labels: Sized, whose: str) -> None:
         raise EvaluationError(f"{whose}: there are {found}; the numbers must be equal")
 
 
-def build_index(codes: Codes) -> CodeIndex:
-    """Return an index whose hits are rows of `codes`."""
-    return build(codes, np.arange(len(codes), dtype=np.int64)).code_index
+class CodedDocuments:
+    """The codes of a database, ``uint8[N, C]``, with what is derived of them once."""
+
+    def __init__(self, codes: Codes) -> None:
+        self.codes = codes
+
+    @cached_property
+    def index(self) -> CodeIndex:
+        """An index whose hits are rows of the codes."""
+        return build(self.codes, np.arange(len(self.codes), dtype=np.int64)).code_index
+
+    @cached_property
+    def distinct(self) -> DistinctCodes:
+        """The distinct codes."""
+        return DistinctCodes.of(self.codes)
 
 
 class _Ranking:
@@ -316,17 +314,16 @@ class _Ranking:
     def __init__(
         self,
         query_codes: Codes,
-        codes: Codes,
+        documents: CodedDocuments,
         relevance: Relevance,
         self_rows: Ids | None,
-        index: CodeIndex,
     ) -> None:
         self.query_codes, self.relevance, self._self_rows = query_codes, relevance, self_rows
-        self.counts = DistanceCounts(codes, relevance)
+        self.counts = DistanceCounts(documents.codes, documents.distinct, relevance)
         self.n_relevant = np.zeros(len(query_codes), dtype=np.int64)
-        self.n_documents = len(codes)
-        self.pairs_by_distance = np.zeros((2, codes.shape[1] * 8 + 1), dtype=np.int64)
-        self._index = index
+        self.n_documents = len(documents.codes)
+        self.pairs_by_distance = np.zeros((2, query_codes.shape[1] * 8 + 1), dtype=np.int64)
+        self._documents = documents
 
     def groups(self, block: slice) -> TieGroups:
         """Count the documents at each distance, and add them to those of all queries."""
@@ -346,7 +343,7 @@ class _Ranking:
         elif depth == self.n_documents:
             rows = self.counts.rank_all(codes)
         else:
-            nearest = self._index.search(codes, depth + (self._self_rows is not None))
+            nearest = self._documents.index.search(codes, depth + (self._self_rows is not None))
             rows = np.stack([neighbours.rows for neighbours in nearest])
         grades = relevance.grade_lists(relevance.query_sets[block], rows)
         if self._self_rows is not None:

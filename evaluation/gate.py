@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from hummingbit.evaluation.metrics import MetricError, parse_metric
 from hummingbit.evaluation.rankings import parse_ranking
@@ -84,16 +83,6 @@ class Gate(list[Rule]):
     training_queries = False
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The result of one condition of a rule; `sentence` explains it with figures."""
-
-    metric: str
-    condition: Literal["min", "max_drop"]
-    status: Literal["passed", "failed", "warned"]
-    sentence: str
-
-
 def read_gate(path: str | Path) -> Gate:
     """Read the gate in the file `path`.
 
@@ -153,7 +142,7 @@ def apply_gate(
     baseline: Mapping[str, PerQuery] | None = None,
     *,
     seed: int = 0,
-) -> list[Check]:
+) -> list[GateResult]:
     """Return the result of each condition of `rules`; the gate passes if none has failed.
 
     `baseline` holds the baseline's values as served, for the same queries in the same order; see
@@ -168,17 +157,17 @@ def apply_gate(
         message = f"{evaluation.warning}; to gate them all the same, put {_TOP} = true at its top"
         raise GateError(f"the gate refuses {message}")
     drops = _compare(rules, evaluation, baseline, seed)
-    checks = []
+    results = []
     for rule in rules:
         _check_measured(rule.metric, evaluation)
         if rule.minimum is not None:
-            checks.append(_check_minimum(rule, rule.minimum, evaluation.metrics[rule.metric]))
+            results.append(_check_minimum(rule, rule.minimum, evaluation.metrics[rule.metric]))
         if rule.max_drop is not None:
             change = evaluation.per_query[rule.metric] - (baseline or {})[rule.metric]
             # By Holm's method, a drop of one measure alone is tested at this level.
             level = rule.alpha / len(drops)
-            checks.append(_check_drop(rule, rule.max_drop, drops[rule.metric], change, level))
-    return checks
+            results.append(_check_drop(rule, rule.max_drop, drops[rule.metric], change, level))
+    return results
 
 
 def parse_measure(name: str) -> str:
@@ -211,13 +200,8 @@ def _parse_rule(name: str, table: object) -> Rule:
         if key in table and "max_drop" not in table:
             message = f"{metric} has {key} but no max_drop; {key} is for drops"
             raise GateError(message)
-    alpha = _number(table, "alpha", metric)
-    if alpha == 0:
-        message = f"alpha of {metric} is 0; it must be above 0 and at most 1"
-        raise GateError(message)
-    detect = _number(table, "detect", metric)
-    if detect == 0:
-        raise GateError(f"detect of {metric} is 0; it must be above 0 and at most 1")
+        if _number(table, key, metric) == 0:
+            raise GateError(f"{key} of {metric} is 0; it must be above 0 and at most 1")
     level = table.get("level", "error")
     if level not in LEVELS:
         message = f'level of {metric} is {level!r}; it must be "error" or "warn"'
@@ -226,8 +210,8 @@ def _parse_rule(name: str, table: object) -> Rule:
         metric=metric,
         minimum=_number(table, "min", metric),
         max_drop=_number(table, "max_drop", metric),
-        alpha=DEFAULT_ALPHA if alpha is None else alpha,
-        detect=detect,
+        alpha=_number(table, "alpha", metric) or DEFAULT_ALPHA,
+        detect=_number(table, "detect", metric),
         level=level,
     )
 
@@ -288,17 +272,15 @@ def _compare(
     return compare({name: evaluation.per_query[name] for name in names}, baseline, seed=seed)
 
 
-def _check_minimum(rule: Rule, minimum: float, value: float) -> Check:
-    if value >= minimum:
-        sentence = f"{rule.metric} is {value:.4f}, at or above the minimum of {minimum:g}"
-        return Check(rule.metric, "min", "passed", sentence)
-    sentence = f"{rule.metric} is {value:.4f}, below the minimum of {minimum:g}"
-    return Check(rule.metric, "min", _failure_status(rule), sentence)
+def _check_minimum(rule: Rule, minimum: float, value: float) -> GateResult:
+    found, passed = f"{rule.metric} is {value:.4f}", value >= minimum
+    sentence = f"{found}, {'at or above' if passed else 'below'} the minimum of {minimum:g}"
+    return _result(rule, "min", sentence, passed=passed)
 
 
 def _check_drop(
     rule: Rule, max_drop: float, comparison: Comparison, change: PerQuery, level: float
-) -> Check:
+) -> GateResult:
     before, after = comparison.baseline, comparison.current
     p_value = comparison.adjusted_p_value
     went = f"{rule.metric} went from {before:.4f} to {after:.4f} (p = {p_value:.2g})"
@@ -306,7 +288,7 @@ def _check_drop(
     is_small = before - after <= max_drop or math.isclose(before - after, max_drop, abs_tol=1e-12)
     if not is_small and p_value <= rule.alpha:
         sentence = f"{went}, more than {max_drop:g} down and significant at {rule.alpha:g}"
-        return Check(rule.metric, "max_drop", _failure_status(rule), sentence)
+        return _result(rule, "max_drop", sentence, passed=False)
     detect = max(DEFAULT_DETECT, max_drop) if rule.detect is None else rule.detect
     # Values that are all the same are of one system, with alpha = 1 nothing is taken for noise, and
     # no drop is larger than 1.
@@ -317,16 +299,24 @@ def _check_drop(
             f"{went}: cannot tell; {counted(len(change), 'query', 'queries')} would not show a drop"
             f" of {detect:g} reliably. Label {needed - len(change):,} more"
         )
-        return Check(rule.metric, "max_drop", _failure_status(rule), sentence)
+        return _result(rule, "max_drop", sentence, passed=False)
     if is_small:
         sentence = f"{went}, not more than {max_drop:g} down"
     else:
         sentence = f"{went}, more than {max_drop:g} down, not significant at {rule.alpha:g}"
-    return Check(rule.metric, "max_drop", "passed", sentence)
+    return _result(rule, "max_drop", sentence, passed=True)
 
 
-def _failure_status(rule: Rule) -> Literal["failed", "warned"]:
-    return "warned" if rule.level == "warn" else "failed"
+def _result(
+    rule: Rule, condition: Literal["min", "max_drop"], sentence: str, *, passed: bool
+) -> GateResult:
+    failed: Literal["failed", "warned"] = "warned" if rule.level == "warn" else "failed"
+    return GateResult(
+        metric=rule.metric,
+        condition=condition,
+        status="passed" if passed else failed,
+        sentence=sentence,
+    )
 
 
 # Compare a report with a baseline report, and apply a gate.
@@ -354,11 +344,12 @@ def compare_reports(
     evaluation = to_evaluation(report)
     baseline_values = None
     notes: list[str] = []
-    if baseline is not None and ignore_unmatched_queries:
-        evaluation, baseline_values, notes = _restrict_to_common(report, baseline)
-    elif baseline is not None:
-        rows = pair_queries(report.query_ids, baseline.query_ids)
-        baseline_values = _take(to_evaluation(baseline).per_query, rows)
+    if baseline is not None:
+        before = to_evaluation(baseline)
+        if ignore_unmatched_queries:
+            evaluation, before, notes = _restrict_to_common(evaluation, before)
+        rows = pair_queries(evaluation.query_ids, before.query_ids)
+        baseline_values = before.take(rows).per_query
     if baseline is not None and baseline.warning is not None:
         notes = [f"the baseline has {baseline.warning}", *notes]
         if any(rule.max_drop is not None for rule in rules) and not getattr(rules, _TOP, False):
@@ -370,15 +361,7 @@ def compare_reports(
     if baseline_values is not None:
         update["changes"] = _changes(evaluation.per_query, baseline_values)
     if rules:
-        update["gate"] = [
-            GateResult(
-                metric=check.metric,
-                condition=check.condition,
-                status=check.status,
-                sentence=check.sentence,
-            )
-            for check in apply_gate(rules, evaluation, baseline_values)
-        ]
+        update["gate"] = apply_gate(rules, evaluation, baseline_values)
     return report.model_copy(update=update)
 
 
@@ -442,55 +425,32 @@ def on_common_queries(systems: Mapping[str, Evaluation]) -> dict[str, Evaluation
         rows = np.array([position[id_] for id_ in order], dtype=np.int64)
         note = f"compared on the {len(order):,} queries that no encoder learned from"
         taken[name] = replace(
-            system,
-            per_query=_take(system.per_query, rows),
-            expected_per_query=_take(system.expected_per_query, rows),
+            system.take(rows),
             best_per_query={},
             worst_per_query={},
             ceiling_per_query={},
-            queries=len(order),
-            query_ids=tuple(order),
             notes=(*system.notes, note),
         )
     return taken
 
 
 def _restrict_to_common(
-    report: Report, baseline: Report
-) -> tuple[Evaluation, dict[str, PerQuery], list[str]]:
-    """Return the evaluation and the baseline's values for the common queries, and notes."""
-    common = set(report.query_ids) & set(baseline.query_ids)
-    ids = [id_ for id_ in report.query_ids if id_ in common]
-    baseline_ids = [id_ for id_ in baseline.query_ids if id_ in common]
-    if not ids:
-        message = "the baseline has none of the queries; there is nothing to compare"
-        raise EvaluationError(message)
-    rows = np.flatnonzero([id_ in common for id_ in report.query_ids])
-    baseline_rows = np.flatnonzero([id_ in common for id_ in baseline.query_ids])
-    whole = to_evaluation(report)
-    evaluation = replace(
-        whole,
-        per_query=_take(whole.per_query, rows),
-        expected_per_query=_take(whole.expected_per_query, rows),
-        queries=len(rows),
-        query_ids=tuple(ids),
-    )
-    baseline_values = _take(
-        to_evaluation(baseline).per_query, baseline_rows[pair_queries(ids, baseline_ids)]
-    )
-    if report.queries == baseline.queries == len(ids):
-        return evaluation, baseline_values, []
+    current: Evaluation, baseline: Evaluation
+) -> tuple[Evaluation, Evaluation, list[str]]:
+    """Return both evaluations on the queries that both have, and a note if there are others."""
+    common = set(current.query_ids) & set(baseline.query_ids)
+    if not common:
+        raise EvaluationError("the baseline has none of the queries; there is nothing to compare")
+    sides = (current, baseline)
+    restricted = [
+        side.take(np.flatnonzero([id_ in common for id_ in side.query_ids])) for side in sides
+    ]
+    lacking = [side.queries - taken.queries for side, taken in zip(sides, restricted, strict=True)]
     note = (
-        f"the comparison and the gate leave out {report.queries - len(ids):,} queries that the"
-        f" baseline lacks and {baseline.queries - len(ids):,} that only it has"
+        f"the comparison and the gate leave out {lacking[0]:,} queries that the baseline lacks and"
+        f" {lacking[1]:,} that only it has"
     )
-    return evaluation, baseline_values, [note]
-
-
-def _take(
-    values: Mapping[str, PerQuery], rows: npt.NDArray[np.int64] | npt.NDArray[np.intp]
-) -> dict[str, PerQuery]:
-    return {name: per_query[rows] for name, per_query in values.items()}
+    return restricted[0], restricted[1], [note] if any(lacking) else []
 
 
 def _changes(current: Mapping[str, PerQuery], baseline: Mapping[str, PerQuery]) -> list[Change]:

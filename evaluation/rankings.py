@@ -14,9 +14,9 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, codes_from_hex
 from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Content
 from hummingbit.evaluation.evaluate import (
+    CodedDocuments,
     Learned,
     Scores,
-    build_index,
     evaluate_by_score,
     evaluate_ranking,
     split_learned,
@@ -41,7 +41,6 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import MAX_K, CollectionBackend
 from hummingbit.index.encoding import WITHOUT_CODES
-from hummingbit.index.engines.protocol import CodeIndex
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.filters import Exists, Filter, Or
 from hummingbit.index.query_syntax import PLAIN
@@ -283,7 +282,7 @@ class EvaluationInput:
         self.filter: Filter | None = None
         if settings.only_labelled and self.n_unlabelled:
             self.filter, stored = self._keep_labelled(stored, settings.label_field)
-        self.codes: Codes = stored.codes
+        self.coded = CodedDocuments(stored.codes)
         self.labels = stored.labels
         self.query_labels = query_labels(self.queries, settings.label_field)
         self.query_ids = [query.id for query in self.queries]
@@ -331,10 +330,10 @@ class EvaluationInput:
             default = ranking_without_text(default)
         return choose_ranking(default, self.encoded, SearchOptions(k=1))
 
-    @cached_property
-    def index(self) -> CodeIndex:
-        """An index of the documents' codes by row, for the metrics and the hits."""
-        return build_index(self.codes)
+    @property
+    def codes(self) -> Codes:
+        """The code of each document, uint8[N, C]."""
+        return self.coded.codes
 
     def evaluate(
         self,
@@ -357,26 +356,23 @@ class EvaluationInput:
         """
         if not self.documents:
             raise EvaluationError("the database is empty; there must be at least one document")
+        names = list(metrics)
         if ranking == HAMMING:
-            return evaluate_ranking(
+            evaluation = evaluate_ranking(
                 self.encoded.codes,
-                self.codes,
+                self.coded,
                 self.relevance,
-                metrics,
+                names,
                 self_rows=self.self_rows,
                 query_ids=self.query_ids,
-                notes=self.notes,
-                warning=self.warning,
-                index=lambda: self.index,
             )
-        names = list(metrics)
-        return evaluate_by_score(
-            self._scores(ranking, list_length(names), oversample, codes_weight),
-            self.relevance,
-            names,
-            self_rows=self.self_rows,
-            query_ids=self.query_ids,
-            notes=self.notes,
+        else:
+            scores = self._scores(ranking, list_length(names), oversample, codes_weight)
+            evaluation = self.evaluate_scores(scores, names)
+        return replace(
+            evaluation,
+            query_ids=tuple(self.query_ids),
+            notes=(*self.notes, *evaluation.notes),
             warning=self.warning,
         )
 
@@ -520,7 +516,9 @@ class EvaluationInput:
             if depth <= self._kept_depth and len(kept := self._kept.get(ranking, [])) > start:
                 found = kept[start : start + len(encoded)]
             elif ranking == HAMMING:
-                nearest = self.index.search(encoded.codes, depth + (self.self_rows is not None))
+                nearest = self.coded.index.search(
+                    encoded.codes, depth + (self.self_rows is not None)
+                )
                 found = [
                     (neighbours.rows, -neighbours.distances.astype(np.float64))
                     for neighbours in nearest

@@ -26,6 +26,9 @@ from hummingbit.index.records import labels_of
 MAX_LEVELS = 100
 """The most levels of a hierarchy. A level takes as long as labels without a hierarchy."""
 
+SEPARATOR = "."
+"""What separates the levels of a label."""
+
 LabelSet = tuple[str, ...]
 """The tags of one query or document: one in a single-label corpus, none if it has no label."""
 
@@ -167,7 +170,6 @@ def relevance_by_hierarchy(
     query_labels: Sequence[LabelSet],
     document_labels: Sequence[LabelSet],
     relevant_from: int = 1,
-    separator: str = ".",
 ) -> Relevance:
     """Grade a document by how many levels of a hierarchy its label shares with the query's.
 
@@ -181,17 +183,17 @@ def relevance_by_hierarchy(
             below 1.
     """
     # No two labels share more levels than the deepest of either side has.
-    depth = min(_most_levels(side, separator) for side in (query_labels, document_labels))
+    depth = min(_most_levels(side) for side in (query_labels, document_labels))
     if depth > MAX_LEVELS:
         message = f"queries and documents have labels of {depth:,} levels; at most {MAX_LEVELS}"
         raise EvaluationError(f"{message} can be graded")
     return _relevance_by_prefix(
-        query_labels, document_labels, depth, relevant_from, separator=separator
+        query_labels, document_labels, depth, relevant_from, separator=SEPARATOR
     )
 
 
-def _most_levels(label_sets: Sequence[LabelSet], separator: str) -> int:
-    return max((tag.count(separator) + 1 for tags in label_sets for tag in tags), default=1)
+def _most_levels(label_sets: Sequence[LabelSet]) -> int:
+    return max((tag.count(SEPARATOR) + 1 for tags in label_sets for tag in tags), default=1)
 
 
 def _relevance_by_prefix(

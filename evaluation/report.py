@@ -60,7 +60,6 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.code_statistics import occupancy, shares_of_ones
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
-from hummingbit.index.maps import DistinctCodes
 from hummingbit.index.rankings import HAMMING, HYBRID
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import DEFAULT_OVERSAMPLE
@@ -549,11 +548,6 @@ def class_figures(
     ]
 
 
-def worst_queries(values: PerQuery, count: int) -> list[int]:
-    """Return the rows of the `count` lowest values, lowest first; ties are ordered by row."""
-    return list(map(int, np.argsort(values, kind="stable")[:count]))
-
-
 def shorten(text: str | None) -> str:
     """Return a text on one line, cut to :data:`MAX_TEXT` characters."""
     line = " ".join((text or "")[: 4 * MAX_TEXT].split())
@@ -705,16 +699,15 @@ def _run(
     measured = {
         ranking: metrics if ranking == HAMMING else without_codes for ranking in evaluations
     }
-    figures = [
-        figure
-        for ranking, evaluation in evaluations.items()
-        for figure in _figures(evaluation, measured[ranking], ranking)
-    ]
-    expected = {
-        measure_name(ranking, name): evaluation.expected_per_query[name]
+    per_query = {
+        measure_name(ranking, name): (
+            evaluation.per_query[name],
+            evaluation.expected_per_query[name],
+        )
         for ranking, evaluation in evaluations.items()
         for name in measured[ranking]
     }
+    expected = {measure: values for measure, (_, values) in per_query.items()}
     report = Report(
         warning=data.warning,
         hummingbit=own_version(),
@@ -723,7 +716,11 @@ def _run(
         queries=by_hamming.queries,
         queries_without_relevant=by_hamming.queries_without_relevant,
         confidence=CONFIDENCE,
-        metrics=figures,
+        metrics=[
+            figure
+            for ranking, evaluation in evaluations.items()
+            for figure in _figures(evaluation, measured[ranking], ranking)
+        ],
         classifier_baseline=None if baseline is None else _figures(baseline, metrics),
         baselines=[
             figure
@@ -749,12 +746,8 @@ def _run(
         has_run=not trec_problems,
         query_ids=data.query_ids,
         per_query={
-            measure_name(ranking, name): QueryFigures(
-                served=evaluation.per_query[name].tolist(),
-                expected=evaluation.expected_per_query[name].tolist(),
-            )
-            for ranking, evaluation in evaluations.items()
-            for name in measured[ranking]
+            measure: QueryFigures(served=served.tolist(), expected=tie_averaged.tolist())
+            for measure, (served, tie_averaged) in per_query.items()
         },
     )
     return Job(report, hits.run_writer() if report.has_run else None)
@@ -945,38 +938,40 @@ def _figures(
 ) -> list[MetricFigures]:
     values = {name: evaluation.per_query[name] for name in metrics}
     intervals = bootstrap_intervals(values, level=CONFIDENCE)
-    served, expected = evaluation.metrics, evaluation.expected
-    best, worst, ceiling = evaluation.best, evaluation.worst, evaluation.ceiling
+    means = {
+        "served": evaluation.metrics,
+        "expected": evaluation.expected,
+        "best": evaluation.best,
+        "worst": evaluation.worst,
+        "ceiling": evaluation.ceiling,
+    }
     return [
         MetricFigures(
             ranking=ranking,
             name=name,
-            served=served[name],
-            expected=expected[name],
-            best=best[name],
-            worst=worst[name],
             interval=(intervals[name].low, intervals[name].high),
-            ceiling=ceiling[name],
+            **{kind: of_kind[name] for kind, of_kind in means.items()},
         )
         for name in metrics
     ]
 
 
 def _shape(data: EvaluationInput, evaluation: Evaluation, curve: Mapping[str, int]) -> Shape:
-    distinct = DistinctCodes.of(data.codes)
+    distinct = data.coded.distinct
     sizes = np.bincount(distinct.code_of)
     relevant, others = evaluation.pairs_by_distance.tolist()
-    served, expected = evaluation.metrics, evaluation.expected
-    best, worst = evaluation.best, evaluation.worst
+    means = {
+        "served": evaluation.metrics,
+        "expected": evaluation.expected,
+        "worst": evaluation.worst,
+        "best": evaluation.best,
+    }
     return Shape(
         relevant=relevant,
         others=others,
         precision=PrecisionCurve(
             k=list(curve.values()),
-            served=[served[name] for name in curve],
-            expected=[expected[name] for name in curve],
-            worst=[worst[name] for name in curve],
-            best=[best[name] for name in curve],
+            **{kind: [of_kind[name] for name in curve] for kind, of_kind in means.items()},
         ),
         buckets=[
             Bucket(smallest=least, largest=2 * least - 1, codes=codes, documents=documents)
@@ -987,68 +982,64 @@ def _shape(data: EvaluationInput, evaluation: Evaluation, curve: Mapping[str, in
     )
 
 
+_Ranked = dict[str, dict[int, tuple[int, float]]]
+"""The rank and the score of each hit of a query, by ranking and row."""
+
+
 def _worst(
     data: EvaluationInput, hits: Hits, rankings: list[str], values: PerQuery
 ) -> list[WorstQuery]:
-    queries = worst_queries(values, WORST_QUERIES)
-    answers = _right_answers(data, queries, rankings, hits.ranking)
-    worst = []
-    for query in queries:
-        first = hits.first(query, HITS_PER_QUERY)
-        distances = hamming_distance(data.codes[[row for row, *_ in first]], data.codes_of(query))
-        worst.append(
-            WorstQuery(
-                id=data.query_ids[query],
-                labels=list(data.query_labels[query]),
-                text=shorten(data.texts[query]),
-                value=float(values[query]),
-                hits=[
-                    ReportedHit(
-                        id=data.documents[row].id,
-                        distance=distance,
-                        score=None if hits.ranking == HAMMING else score,
-                        relevant=relevant,
-                        labels=list(data.labels[row]),
-                        text=shorten(data.documents[row].text),
-                    )
-                    for (row, score, relevant), distance in zip(
-                        first, distances.tolist(), strict=True
-                    )
-                ],
-                relevant=answers[query][0],
-                answers=answers[query][1],
-            )
-        )
-    return worst
-
-
-def _right_answers(
-    data: EvaluationInput, queries: list[int], rankings: list[str], primary: str
-) -> dict[int, tuple[int, list[RightAnswer]]]:
-    """Return how many documents are relevant to each query, and the first of them, explained."""
+    """Return the queries of the lowest values, lowest first; ties are ordered by row."""
+    queries = np.argsort(values, kind="stable")[:WORST_QUERIES].tolist()
     grades = {query: data.relevant_grades(query) for query in queries}
     answered = [query for query in queries if grades[query]]
-    found: dict[int, dict[str, dict[int, tuple[int, float]]]] = {query: {} for query in answered}
+    ranked: dict[int, _Ranked] = {query: {} for query in queries}
     for ranking in rankings:
         lists = data.hits(ranking, DEPTH, answered)
         for query, (rows, scores) in zip(answered, lists, strict=True):
-            ranked = zip(rows.tolist(), enumerate(scores.tolist(), 1), strict=True)
-            found[query][ranking] = dict(ranked)
-    answers: dict[int, tuple[int, list[RightAnswer]]] = {query: (0, []) for query in queries}
-    beyond = (DEPTH + 1, 0.0)
-    for query in answered:
-        ranked_first = found[query][primary]
-        order = sorted(
-            grades[query],
-            key=lambda row: (-grades[query][row], ranked_first.get(row, beyond)[0]),
-        )[:ANSWERS]
-        distances = hamming_distance(data.codes[order], data.codes_of(query)).tolist()
-        explained = [
-            _explain(data, query, row, distance, found[query])
-            for row, distance in zip(order, distances, strict=True)
-        ]
-        answers[query] = (len(grades[query]), explained)
-    return answers
+            positions = enumerate(scores.tolist(), 1)
+            ranked[query][ranking] = dict(zip(rows.tolist(), positions, strict=True))
+    return [
+        WorstQuery(
+            id=data.query_ids[query],
+            labels=list(data.query_labels[query]),
+            text=shorten(data.texts[query]),
+            value=float(values[query]),
+            hits=_reported_hits(data, hits, query),
+            relevant=len(grades[query]),
+            answers=_answers(data, query, grades[query], ranked[query], hits.ranking),
+        )
+        for query in queries
+    ]
+
+
+def _reported_hits(data: EvaluationInput, hits: Hits, query: int) -> list[ReportedHit]:
+    first = hits.first(query, HITS_PER_QUERY)
+    distances = hamming_distance(data.codes[[row for row, *_ in first]], data.codes_of(query))
+    return [
+        ReportedHit(
+            id=data.documents[row].id,
+            distance=distance,
+            score=None if hits.ranking == HAMMING else score,
+            relevant=relevant,
+            labels=list(data.labels[row]),
+            text=shorten(data.documents[row].text),
+        )
+        for (row, score, relevant), distance in zip(first, distances.tolist(), strict=True)
+    ]
+
+
+def _answers(
+    data: EvaluationInput, query: int, grades: Mapping[int, int], ranked: _Ranked, primary: str
+) -> list[RightAnswer]:
+    """Return the first of the relevant documents, by grade and then by rank, explained."""
+    ranks, beyond = ranked.get(primary, {}), (DEPTH + 1, 0.0)
+    order = sorted(grades, key=lambda row: (-grades[row], ranks.get(row, beyond)[0]))[:ANSWERS]
+    distances = hamming_distance(data.codes[order], data.codes_of(query)).tolist()
+    return [
+        _explain(data, query, row, distance, ranked)
+        for row, distance in zip(order, distances, strict=True)
+    ]
 
 
 def _explain(
@@ -1056,7 +1047,7 @@ def _explain(
     query: int,
     row: int,
     distance: int,
-    found: Mapping[str, Mapping[int, tuple[int, float]]],
+    found: _Ranked,
 ) -> RightAnswer:
     text = data.documents[row].text
     stems_of = ANALYZERS[DEFAULT_ANALYZER].terms

@@ -549,12 +549,12 @@ class DistanceCounts:
 
     Codes and label sets repeat. Distances are computed once for each distinct code, with the
     numbers of its documents by label set, and once for queries of the same code and label set.
-    `n_distinct` is the number of distinct codes.
     """
 
-    def __init__(self, codes: Codes, relevance: Relevance) -> None:
-        distinct, code_of_document = DistinctCodes.of(codes)
-        self.n_distinct = len(distinct)
+    def __init__(self, codes: Codes, coded: DistinctCodes, relevance: Relevance) -> None:
+        """Count the documents with these `codes`, of which `coded` are the distinct ones."""
+        distinct, code_of_document = coded
+        self._n_distinct = len(distinct)
         self._distinct = distinct
         self._n_bits = codes.shape[1] * 8
         self._relevance = relevance
@@ -563,7 +563,7 @@ class DistanceCounts:
         self._all = SizedCodes(distinct, np.bincount(code_of_document))
         ones = np.ones(len(codes), dtype=np.int64)
         positions = (relevance.document_sets, code_of_document)
-        shape = (relevance.n_document_sets, self.n_distinct)
+        shape = (relevance.n_document_sets, self._n_distinct)
         # Documents by label set and code. The conversion to csr sums the ones at each position.
         self._sizes_by_set = sparse.csr_array((ones, positions), shape=shape)
 
@@ -582,7 +582,7 @@ class DistanceCounts:
         # Queries of one set are adjacent.
         starts = np.flatnonzero(np.append(True, sets[1:] != sets[:-1])[: len(sets)])
         ends = np.append(starts[1:], len(sets))
-        width = max(self.n_distinct, self._relevance.n_document_sets)
+        width = max(self._n_distinct, self._relevance.n_document_sets)
         for block in row_blocks(len(starts), width):
             grades = self._relevance.grades(sets[starts[block]])
             for level, grade in enumerate(levels):

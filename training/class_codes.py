@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -185,14 +185,15 @@ class ClassMaps:
         self._seed = seed
         self._words = words
         self._learned = learned_columns(rows, words)
+        self._parts: dict[str, tuple[Any, Any]] = {}
         self._maps: dict[str, ClassMap] = {}
         self.is_text = not isinstance(rows, np.ndarray)
 
     def of(self, name: str) -> ClassMap:
         """Return the map of a query classifier of the recipe; vectors have a single map."""
         if name not in self._maps:
-            of_texts = (getattr(self, f"_{part}") for part in _PARTS[name])
-            self._maps[name] = self._combine(of_texts if self.is_text else self._vectors)
+            parts = map(self._part, _PARTS[name]) if self.is_text else self._of_vectors
+            self._maps[name] = self._combine(parts)
         return self._maps[name]
 
     def of_documents(self, name: str) -> ClassMap:
@@ -208,34 +209,31 @@ class ClassMaps:
         return ClassMaps(self._rows[repeated], self._targets[repeated], self._seed, self._words)
 
     @cached_property
-    def _vectors(self) -> Sequence[tuple[Any, Any]]:
+    def _of_vectors(self) -> Sequence[tuple[Any, Any]]:
         classifier = fit_vectors(self._rows, self._targets)
         return list(zip(classifier.weights, classifier.biases, strict=True))
 
-    @cached_property
-    def _ridge(self) -> tuple[Any, Any]:
-        return self._padded(*fit_ridge(self._learned, self._targets))
+    def _part(self, name: str) -> tuple[Any, Any]:
+        """Return the weights and biases of a part of the classifiers of texts."""
+        if name not in self._parts:
+            self._parts[name] = self._fit(name)
+        return self._parts[name]
 
-    @cached_property
-    def _multinomial(self) -> tuple[Any, Any]:
-        return self._padded(*_centred(multinomial_weights(self._learned, self._targets)))
-
-    @cached_property
-    def _complement(self) -> tuple[Any, Any]:
-        return self._padded(*_centred(complement_weights(self._learned, self._targets)))
-
-    @cached_property
-    def _svm(self) -> tuple[Any, Any]:
-        return self._padded(*fit_svm(self._learned, self._targets, self._seed))
-
-    @cached_property
-    def _word_vectors(self) -> tuple[Any, Any]:
-        if self._words is None:
-            raise ValueError("there are no word vectors")
-        return self._words.fit(self._rows, self._targets)
-
-    def _padded(self, weight: Any, bias: Any) -> tuple[Any, Any]:
-        """Return the map with weights of 0 for the terms that only have a vector."""
+    def _fit(self, name: str) -> tuple[Any, Any]:
+        learned, targets = self._learned, self._targets
+        if name == "word_vectors":
+            if self._words is None:
+                raise ValueError("there are no word vectors")
+            return self._words.fit(self._rows, targets)
+        if name == "ridge":
+            weight, bias = fit_ridge(learned, targets)
+        elif name == "svm":
+            weight, bias = fit_svm(learned, targets, self._seed)
+        else:
+            fit = multinomial_weights if name == "multinomial" else complement_weights
+            weight = fit(learned, targets)
+            weight, bias = weight - weight.mean(axis=1, keepdims=True), np.zeros(weight.shape[1])
+        # Terms that only have a vector weigh nothing here.
         further = self._rows.shape[1] - len(weight)
         return (np.pad(weight, ((0, further), (0, 0))) if further else weight), bias
 
@@ -313,10 +311,6 @@ def with_word_share(maps: ClassMaps | JointMaps, word_share: float | None) -> Cl
 def row_slices(rows: Any) -> list[slice]:
     """Return slices of a few thousand rows each."""
     return [slice(at, at + _ROWS) for at in range(0, rows.shape[0], _ROWS)]
-
-
-def _centred(weight: Any) -> tuple[Any, Any]:
-    return weight - weight.mean(axis=1, keepdims=True), np.zeros(weight.shape[1])
 
 
 def _deviation(rows: Any, weight: Any, bias: Any) -> float:
@@ -434,34 +428,24 @@ def class_code(
 class ContentLayers:
     """The layers of content bits, each fitted to the training documents when it is first used.
 
-    `rows` are the `features` of the `inputs`, ``(N, F)``. The logits of all rows have a root mean
-    square of 1, or of 0.8 if they are learned by ict, which gives content bits about the weight of
-    class bits in a query. With `taught`, a teacher's vectors ``(N, E)`` of texts, ITQ rotates the
-    vectors that the terms predict, if they have more numbers than the content has bits. `words` are
-    word vectors of further terms, which predict nothing.
+    The logits of all rows have a root mean square of 1, or of 0.8 if they are learned by ict, which
+    gives content bits about the weight of class bits in a query. With a teacher's vectors of texts,
+    ITQ rotates the vectors that the terms predict, if they have more numbers than the content has
+    bits.
 
     Raises:
         TrainingDataError: if the content is to be learned by ict, and the inputs are not texts.
     """
 
-    def __init__(
-        self,
-        features: Features,
-        inputs: Inputs,
-        rows: Any,
-        recipe: ClassCodeRecipe,
-        *,
-        words: WordTable | None = None,
-        taught: Floats | None = None,
-    ) -> None:
-        if recipe.content == ICT and not isinstance(features, TextFeatures):
+    def __init__(self, documents: _Documents) -> None:
+        features, rows = documents.features, documents.rows
+        if documents.recipe.content == ICT and not isinstance(features, TextFeatures):
             raise TrainingDataError("content: ict learns from the words of texts; use itq")
-        self._features, self._inputs, self._recipe = features, inputs, recipe
+        self._documents = documents
         self.rows = rows.vectors if isinstance(rows, JointRows) else rows
         """What the layers read of the documents: their features with summaries, if these count."""
         if isinstance(features, TextFeatures):
-            self.rows = features.add_summaries(rows, [str(text) for text in inputs])
-        self._words, self._taught = words, taught
+            self.rows = features.add_summaries(rows, documents.texts)
         self._layers: dict[int, Layer] = {}
 
     def of(self, n_bits: int) -> Layer:
@@ -475,35 +459,37 @@ class ContentLayers:
         return self._layers[n_bits]
 
     def _fit(self, n_bits: int) -> Layer:
-        rows, seed = self.rows, self._recipe.seed
+        rows, documents = self.rows, self._documents
+        recipe, features, taught = documents.recipe, documents.features, documents.taught
         if min(rows.shape) <= n_bits:
             found = f"{counted(rows.shape[0], 'document')} with {counted(rows.shape[1], 'feature')}"
             problem = f"{n_bits} bits for content are more than {found} can fill"
             raise TrainingDataError(f"n_bits: {problem}")
-        if self._recipe.content == ICT and isinstance(self._features, TextFeatures):
-            texts = [str(text) for text in self._inputs]
-            ict = ict_recipe(self._recipe, cloze_shared=_SHARED)
+        if recipe.content == ICT and isinstance(features, TextFeatures):
             from hummingbit.training.semi_supervised import (  # noqa: PLC0415 - it needs torch
                 fit_cloze,
             )
 
-            return _scale(rows, *fit_cloze(self._features, texts, rows, n_bits, ict), _WORDS_RMS)
+            ict = ict_recipe(recipe, cloze_shared=_SHARED)
+            learned = fit_cloze(features, documents.texts, rows, n_bits, ict)
+            return _scale(rows, *learned, _WORDS_RMS)
         if isinstance(rows, np.ndarray):
-            return _scale(rows, *fit_itq(rows, n_bits, seed))
-        if self._taught is not None and self._taught.shape[1] > n_bits:
+            return _scale(rows, *fit_itq(rows, n_bits, recipe.seed))
+        if taught is not None and taught.shape[1] > n_bits:
             predicted = np.concatenate([rows[at] @ self._teacher for at in row_slices(rows)])
-            weight, thresholds = fit_itq(predicted, n_bits, seed)
+            weight, thresholds = fit_itq(predicted, n_bits, recipe.seed)
             return _scale(rows, self._teacher @ weight, thresholds)
-        weight_and_thresholds = itq_of_terms(rows, n_bits, seed)
+        weight_and_thresholds = itq_of_terms(rows, n_bits, recipe.seed)
         assert weight_and_thresholds is not None  # noqa: S101 - checked above
         return _layer(*weight_and_thresholds)
 
     @cached_property
     def _teacher(self) -> Floats:
         """The weights of terms that predict the teacher's vectors, ``(V, E)``."""
-        assert self._taught is not None  # noqa: S101 - checked above
-        learned = learned_columns(self.rows, self._words)
-        return fit_teacher(learned, self._taught, self.rows.shape[1])
+        taught = self._documents.taught
+        assert taught is not None  # noqa: S101 - checked above
+        learned = learned_columns(self.rows, self._documents.words)
+        return fit_teacher(learned, taught, self.rows.shape[1])
 
 
 def _scale(rows: Any, weight: Floats, thresholds: Floats, target: float = 1.0) -> Layer:
@@ -541,15 +527,17 @@ _MAX_DOCUMENTS = 100_000
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen settings, and the tie-averaged P@k of each trial on the held-out clusters.
-
-    The `word_share` is that of words beside vectors, None where documents have one of them only.
-    """
+    """Settings of a run. The `word_share` is that of words beside vectors, or else None."""
 
     query_classifier: str
     content_share: float
-    trials: Sequence[Mapping[str, Any]] = ()
     word_share: float | None = None
+
+    def __str__(self) -> str:
+        words = "" if self.word_share is None else f", word share {self.word_share:g}"
+        return (
+            f"query classifier {self.query_classifier}, content share {self.content_share:g}{words}"
+        )
 
     def about(self) -> dict[str, Any]:
         """Return what the metadata of an encoder say."""
@@ -557,27 +545,17 @@ class Choice:
 
 
 def choose(
-    rows: Any,
-    tags: Tags,
-    soft_labels: Floats,
-    recipe: ClassCodeRecipe,
-    content: ContentLayers,
-    *,
-    words: WordTable | None = None,
-    learned: Any,
-    progress: Progress,
-    word_share: float = AUTO_WORD_SHARE,
-) -> Choice:
-    """Return the query's classifier and the content share that work best on held-out clusters.
+    documents: _Documents, content: ContentLayers, progress: Progress, word_share: float
+) -> tuple[Choice, list[dict[str, Any]]]:
+    """Return the settings that work best on held-out clusters, and the tie-averaged P@k of each.
 
-    With a table of word vectors, `words`, classifiers that use it are tried, too. `learned` are the
-    rows from which soft labels are estimated. For words beside vectors, their share is chosen, too,
-    unless `word_share` is 0 or more.
+    With a table of word vectors, classifiers that use it are tried, too. For words beside vectors,
+    their share is chosen, too, unless `word_share` is 0 or more.
 
     All documents are divided by :func:`hummingbit.training.model_selection.grouped_folds`: into
     five clusters of each class, then into ten; or into ten, then 25, if the median class has fewer
     than 30 labelled documents. Of more than 100,000 documents, only so many take part
-    (:func:`draw_documents`), and they are divided once. By their `soft_labels`, documents without a
+    (:func:`draw_documents`), and they are divided once. By their soft labels, documents without a
     label are of their likeliest class. The labelled documents of a fold are queries, and those of
     the other folds are searched. As in the run, classifiers learn from labels and from the soft
     labels of the other documents, but the fold is left out: a run knows neither its queries nor
@@ -591,69 +569,53 @@ def choose(
     costs at most 0.005 of P@k. If there are too few labels to search documents of two classes
     without a fold, the choice is the first classifier and the middle shares.
     """
-    is_text = not isinstance(rows, np.ndarray)
+    rows, recipe = documents.rows, documents.recipe
     possible = [
         share
         for share in CONTENT_SHARES
         if recipe.widths(share)[2] < min(content.rows.shape)
-        and recipe.can_hold(tags.shape[1], share)
+        and recipe.can_hold(documents.tags.shape[1], share)
     ]
     shares = [recipe.content_share] if recipe.content_share else possible or CONTENT_SHARES[-1:]
     names: tuple[str, ...] = (recipe.query_classifier,)
     if recipe.query_classifier == CHOSEN:
-        names = QUERY_CLASSIFIERS if is_text else QUERY_CLASSIFIERS[:1]
-        names += WORD_VECTOR_CLASSIFIERS if words else ()
+        names = QUERY_CLASSIFIERS[:1] if isinstance(rows, np.ndarray) else QUERY_CLASSIFIERS
+        names += WORD_VECTOR_CLASSIFIERS if documents.words else ()
     word_shares: Sequence[float | None] = (None,)
     if isinstance(rows, JointRows):
         word_shares = WORD_SHARES if word_share < 0 else (word_share,)
-    if len(names) * len(shares) * len(word_shares) == 1:
-        return Choice(names[0], shares[0], word_share=word_shares[0])
-    middle, middle_words = shares[len(shares) // 2], word_shares[len(word_shares) // 2]
-    begin_stage("choosing settings by trials on documents that are held out")
-    trial = _Trial(rows, tags, soft_labels, recipe, content, words=words, learned=learned)
-    if not trial.has_queries:
-        return Choice(names[0], middle, word_share=middle_words)
-    trials: list[dict[str, Any]] = []
-    n_trials = len(names) + len(shares) + len(word_shares) - 2
-
-    def score(name: str, share: float, of_words: float | None) -> float:
-        tried = _tried(name, share, of_words)
-        with part_of_stages(f"trial {len(trials) + 1} of {n_trials}, {tried}"):
-            value = trial.score(name, share, of_words)
-        settings = Choice(name, share, word_share=of_words).about()
-        del settings["trials"]
-        trials.append({**settings, trial.metric: value})
-        progress(trial_result(tried, trial.metric, value))
-        return value
-
     # The classifier is chosen first, with the middle shares; then the share of words, and that of
     # content.
-    by_name = {name: score(name, middle, middle_words) for name in names}
-    best = max(by_name, key=lambda name: by_name[name])
-    if by_name[best] <= by_name[names[0]] + _MIN_GAIN:
-        best = names[0]
-    by_words = {
-        of_words: by_name[best] if of_words == middle_words else score(best, middle, of_words)
-        for of_words in word_shares
-    }
-    best_words = max(by_words, key=lambda of_words: by_words[of_words])
-    by_share = {
-        share: by_words[best_words] if share == middle else score(best, share, best_words)
-        for share in shares
-    }
-    threshold = max(by_share.values()) - _MAX_LOSS
-    share = next(share for share in shares if by_share[share] >= threshold)
-    progress(f"chosen: {_tried(best, share, best_words)}")
-    return Choice(best, share, tuple(trials), best_words)
+    middle = Choice(names[0], shares[len(shares) // 2], word_shares[len(word_shares) // 2])
+    if len(names) * len(shares) * len(word_shares) == 1:
+        return middle, []
+    begin_stage("choosing settings by trials on documents that are held out")
+    trial = _Trial(documents, content)
+    if not trial.has_queries:
+        return middle, []
+    scores: dict[Choice, float] = {}
+    n_trials = len(names) + len(shares) + len(word_shares) - 2
+
+    def score(choice: Choice) -> float:
+        if choice not in scores:
+            with part_of_stages(f"trial {len(scores) + 1} of {n_trials}, {choice}"):
+                scores[choice] = trial.score(choice)
+            progress(trial_result(str(choice), trial.metric, scores[choice]))
+        return scores[choice]
+
+    best = max((replace(middle, query_classifier=name) for name in names), key=score)
+    if score(best) <= score(middle) + _MIN_GAIN:
+        best = middle
+    best = max((replace(best, word_share=of_words) for of_words in word_shares), key=score)
+    by_share = [replace(best, content_share=share) for share in shares]
+    threshold = max(map(score, by_share)) - _MAX_LOSS
+    best = next(choice for choice in by_share if score(choice) >= threshold)
+    progress(f"chosen: {best}")
+    trials = [{**choice.about(), trial.metric: value} for choice, value in scores.items()]
+    return best, trials
 
 
-def _tried(name: str, share: float, word_share: float | None) -> str:
-    words = "" if word_share is None else f", word share {word_share:g}"
-    return f"query classifier {name}, content share {share:g}{words}"
-
-
-@dataclass(frozen=True)
-class _Fold:
+class _Fold(NamedTuple):
     """The classifiers that learned without a fold, the rows to search and the rows that query."""
 
     maps: ClassMaps | JointMaps
@@ -664,31 +626,21 @@ class _Fold:
 class _Trial:
     """Searches with the documents of held-out clusters as queries."""
 
-    def __init__(
-        self,
-        rows: Any,
-        tags: Tags,
-        soft_labels: Floats,
-        recipe: ClassCodeRecipe,
-        content: ContentLayers,
-        *,
-        words: WordTable | None,
-        learned: Any,
-    ) -> None:
+    def __init__(self, documents: _Documents, content: ContentLayers) -> None:
+        self._recipe = recipe = documents.recipe
+        self._content, self._content_rows = content, content.rows
+        rows, tags, learned = documents.rows, documents.tags, documents.learned
+        soft_labels = documents.soft_labels
         rng = np.random.default_rng(recipe.seed)
-        self._content_rows = content.rows
         is_drawn = len(tags) > _MAX_DOCUMENTS
         if is_drawn:
             drawn = draw_documents(tags, _MAX_DOCUMENTS, rng)
             rows, learned, self._content_rows = rows[drawn], learned[drawn], content.rows[drawn]
             tags, soft_labels = tags[drawn], soft_labels[drawn]
-        self._rows = rows
+        self._rows, self._tags = rows, tags
         # What content of queries is made of: they have no summaries.
         self._query_rows = rows.vectors if isinstance(rows, JointRows) else rows
-        self._content = content
-        self._recipe = recipe
         labelled = np.flatnonzero(tags.any(axis=1))
-        self._tags = tags
         self._classes = soft_labels.argmax(axis=1)
         self.metric = f"P@{list_length(self._classes[labelled])}"
         sample = labelled[rng.permutation(len(labelled))[:_MAX_QUERIES]]
@@ -700,7 +652,7 @@ class _Trial:
             searched, queries = np.intersect1d(kept, labelled), np.intersect1d(held_out, sample)
             if len(np.unique(self._classes[searched])) > 1 and len(queries):
                 targets = estimate_soft_labels(learned[kept], tags[kept], recipe.seed)
-                maps = fit_maps(rows[kept], targets, tags[kept], recipe, words)
+                maps = fit_maps(rows[kept], targets, tags[kept], recipe, documents.words)
                 self._folds.append(_Fold(maps, searched, queries))
 
     def _divide(self, divisions: Sequence[int]) -> Iterator[tuple[Rows, Rows]]:
@@ -720,23 +672,21 @@ class _Trial:
         """Whether any document can be a query: with few labels there may be nothing to search."""
         return bool(self._folds)
 
-    def score(self, name: str, share: float, word_share: float | None = None) -> float:
+    def score(self, choice: Choice) -> float:
         """Return the tie-averaged P@k, the mean over the classes of all folds."""
-        widths = self._recipe.widths(share)
-        content = self._content.of(widths[2])
+        *widths, n_content = self._recipe.widths(choice.content_share)
+        content = [self._content.of(n_content)]
         values: list[float] = []
         for fold in self._folds:
             document_rows, query_rows = self._rows[fold.searched], self._rows[fold.queries]
-            maps = with_word_share(fold.maps, word_share)
-            code = class_code(maps, document_rows, name, widths[:2], self._recipe)
-            content_logits = forward([content], self._content_rows[fold.searched])
-            document_codes = _pack(code.logits(document_rows), content_logits)
-            content_of_queries = forward([content], self._query_rows[fold.queries])
-            query_codes = _pack(code.query_weights(query_rows), content_of_queries)
+            maps = with_word_share(fold.maps, choice.word_share)
+            code = class_code(maps, document_rows, choice.query_classifier, widths, self._recipe)
+            content_logits = forward(content, self._content_rows[fold.searched])
+            content_of_queries = forward(content, self._query_rows[fold.queries])
             evaluation = evaluate_codes(
-                query_codes,
+                _pack(code.query_weights(query_rows), content_of_queries),
                 self._labels(fold.queries),
-                document_codes,
+                _pack(code.logits(document_rows), content_logits),
                 self._labels(fold.searched),
                 [self.metric],
             )
@@ -795,34 +745,49 @@ def train_class_codes(
         ArtifactError: if `out` exists and `overwrite` is false.
     """
     check_destination(out, overwrite=overwrite)
-    _check(data, recipe, word_vectors, teacher)
+    if data.are_matrices:
+        raise TrainingDataError(
+            "vector: documents are matrices; class-codes takes texts or vectors"
+        )
+    if data.is_multi_label and not data.is_text:
+        problem = (
+            "vectors have several labels; class-codes takes vectors of one label each, or texts"
+        )
+        raise TrainingDataError(f"label: {problem}")
+    _check_classifier(recipe, word_vectors)
+    about: dict[str, Any] = {}
+    if word_vectors is not None:
+        about[WORD_VECTORS] = word_vectors.about()
+    if teacher is not None:
+        check_directions(teacher, data)
+        # It needs torch, and a missing library is an error before the work, not after it.
+        import_module("hummingbit.training.distillation")
     parts = split(data, recipe)
     fitted = fit_class_codes(
         data, parts, recipe, word_vectors=word_vectors, teacher=teacher, progress=progress
     )
-    encoder = fitted.encoder
+    if teacher is not None:
+        from hummingbit.training.distillation import held_out_agreement  # noqa: PLC0415
+
+        agreement = held_out_agreement(fitted.encoder, data, teacher.vectors, parts)
+        about |= {TEACHER: teacher.about(), "coherence": agreement}
     return write_encoder(
         out,
-        encoder,
+        fitted.encoder,
         data,
         parts,
         settings=asdict(recipe),
-        about={
-            "chosen": fitted.choice.about(),
-            **({WORD_VECTORS: word_vectors.about()} if word_vectors else {}),
-            **({} if teacher is None else _about_teacher(teacher, encoder, data, parts)),
-        },
+        about={"chosen": fitted.chosen, **about},
         soft_labels=fitted.soft_labels,
         overwrite=overwrite,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class FittedClassCodes:
+class FittedClassCodes(NamedTuple):
     """An encoder that is not written, what trials chose, and the soft labels it learned from."""
 
     encoder: Encoder
-    choice: Choice
+    chosen: dict[str, Any]
     soft_labels: Floats
 
 
@@ -852,63 +817,24 @@ def fit_class_codes(
     documents = _read(data, parts, recipe, word_vectors, teacher)
     if vectors is not None:
         documents = documents.beside(vectors[parts.training])
-    rows, tags, words = documents.rows, documents.tags, documents.words
-    content = ContentLayers(
-        documents.features, documents.inputs, rows, recipe, words=words, taught=documents.taught
-    )
-    begin_stage("estimating soft labels")
-    learned = learned_columns(rows, words)
-    if documents.taught is not None:
-        learned = rows_of_soft_labels(learned, documents.taught, tags, recipe.seed)
-    soft_labels = estimate_soft_labels(learned, tags, recipe.seed)
-    choice = choose(
-        rows,
-        tags,
-        soft_labels,
-        recipe,
-        content,
-        words=words,
-        learned=learned,
-        progress=progress,
-        word_share=word_share,
-    )
+    content, soft_labels = ContentLayers(documents), documents.soft_labels
+    choice, trials = choose(documents, content, progress, word_share)
     begin_stage("fitting the class codes")
-    maps = with_word_share(fit_maps(rows, soft_labels, tags, recipe, words), choice.word_share)
-    features, beside = documents.features, documents.beside_vectors
+    rows = documents.rows
+    maps = fit_maps(rows, soft_labels, documents.tags, recipe, documents.words)
+    maps, beside = with_word_share(maps, choice.word_share), documents.beside_vectors
     if isinstance(maps, JointMaps) and not choice.word_share:
         maps, rows, beside = maps.vectors, rows.vectors, None
     *widths, n_content = recipe.widths(choice.content_share)
     encoder = Encoder(
-        features,
+        documents.features,
         [content.of(n_content)],
         np.zeros(recipe.n_bits, dtype=np.float32),
         {},
         class_code=class_code(maps, rows, choice.query_classifier, widths, recipe),
         words=beside,
     )
-    return FittedClassCodes(encoder, choice, soft_labels)
-
-
-def _check(
-    data: TrainingData,
-    recipe: ClassCodeRecipe,
-    word_vectors: WordVectors | None,
-    teacher: Teacher | None,
-) -> None:
-    if data.are_matrices:
-        raise TrainingDataError(
-            "vector: documents are matrices; class-codes takes texts or vectors"
-        )
-    if data.is_multi_label and not data.is_text:
-        problem = (
-            "vectors have several labels; class-codes takes vectors of one label each, or texts"
-        )
-        raise TrainingDataError(f"label: {problem}")
-    _check_classifier(recipe, word_vectors)
-    if teacher is not None:
-        check_directions(teacher, data)
-        # It needs torch, and a missing library is an error before the work, not after it.
-        import_module("hummingbit.training.distillation")
+    return FittedClassCodes(encoder, {**choice.about(), "trials": trials}, soft_labels)
 
 
 def _check_classifier(recipe: ClassCodeRecipe, word_vectors: WordVectors | None) -> None:
@@ -922,8 +848,10 @@ class _Documents:
     """The training documents: `inputs`, their `features` as `rows`, and their visible labels.
 
     The rows have words beside vectors if there are the features of those, `beside_vectors`.
+    `words` are word vectors of further terms, and `taught` a teacher's vectors ``(N, E)``.
     """
 
+    recipe: ClassCodeRecipe
     inputs: Inputs
     features: Features
     rows: Any
@@ -931,6 +859,25 @@ class _Documents:
     words: WordTable | None
     taught: Floats | None
     beside_vectors: TextFeatures | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The inputs, which are texts."""
+        return [str(text) for text in self.inputs]
+
+    @cached_property
+    def learned(self) -> Any:
+        """The rows from which soft labels are estimated."""
+        learned = learned_columns(self.rows, self.words)
+        if self.taught is None:
+            return learned
+        return rows_of_soft_labels(learned, self.taught, self.tags, self.recipe.seed)
+
+    @cached_property
+    def soft_labels(self) -> Floats:
+        """The distribution over classes of each document, ``(N, C)``."""
+        begin_stage("estimating soft labels")
+        return estimate_soft_labels(self.learned, self.tags, self.recipe.seed)
 
     def beside(self, vectors: Floats) -> _Documents:
         """Return the documents, which are texts, with the words beside `vectors`."""
@@ -965,8 +912,13 @@ def _read(
     inputs = data.take(parts.training)
     words = None
     if word_vectors is not None:
-        features, words = _with_words(features, word_vectors, len(inputs), recipe.max_terms)
+        if not isinstance(features, TextFeatures):
+            raise TrainingDataError("vector: word vectors are for texts, and documents are vectors")
+        begin_stage("looking up word vectors")
+        # The words are further terms of the features.
+        features, words = add_words(features, word_vectors, len(inputs), recipe.max_terms)
     return _Documents(
+        recipe,
         inputs,
         features,
         features.transform(inputs),  # type: ignore[arg-type]  # each checks its own
@@ -974,22 +926,3 @@ def _read(
         words,
         None if teacher is None else teacher.vectors[parts.training],
     )
-
-
-def _about_teacher(
-    teacher: Teacher, encoder: Encoder, data: TrainingData, parts: Split
-) -> dict[str, Any]:
-    from hummingbit.training.distillation import held_out_agreement  # noqa: PLC0415
-
-    agreement = held_out_agreement(encoder, data, teacher.vectors, parts)
-    return {TEACHER: teacher.about(), "coherence": agreement}
-
-
-def _with_words(
-    features: Features, word_vectors: WordVectors, n_texts: int, max_terms: int
-) -> tuple[Features, WordTable]:
-    """Return features that have the words as further terms, and the vectors of all terms."""
-    if not isinstance(features, TextFeatures):
-        raise TrainingDataError("vector: word vectors are for texts, and documents are vectors")
-    begin_stage("looking up word vectors")
-    return add_words(features, word_vectors, n_texts, max_terms)

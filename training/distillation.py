@@ -45,7 +45,6 @@ from hummingbit.training.layers import relaxed_bits
 from hummingbit.training.linear_codes import fit_itq
 from hummingbit.training.loop import Schedule, fit_and_write
 from hummingbit.training.networks import (
-    AnyEncoderNetwork,
     EncoderNetwork,
     LinearEncoderNetwork,
     Shape,
@@ -69,7 +68,7 @@ from hummingbit.training.pipeline import (
     one_blas_thread,
 )
 from hummingbit.training.queries import ClozeTask
-from hummingbit.training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
+from hummingbit.training.semi_supervised import touches_few_terms
 from hummingbit.training.soft_labels import fit_ridge
 from hummingbit.training.teachers import Teacher, check_directions
 
@@ -89,16 +88,8 @@ _MOST_CANDIDATES = 20_000
 _ROWS_AT_ONCE = 1_000
 
 
-class NeighbourStudent(nn.Module):
-    """The student's network; neither loss has parameters of its own."""
-
-    def __init__(self, encoder: LinearEncoderNetwork) -> None:
-        super().__init__()
-        self.encoder = encoder
-
-
 class NeighbourLoss:
-    """Two losses for batches of the training texts; `model` holds the student's network.
+    """Two losses for batches of the training texts; `model` holds the student's `network`.
 
     Each text of the batch, with words dropped, is a query, and so are a few words of one of its
     sentences. Both search the texts of the batch, as bits.
@@ -138,25 +129,19 @@ class NeighbourLoss:
         cosines_NK, self._nearest_NK = nearest_documents(self._unit_NE, recipe.seed)
         self._temperatures_N1 = neighbour_temperatures(cosines_NK, PERPLEXITY)
         self._cloze = ClozeTask(ict_recipe(recipe), features, texts, self._x, beside_classes=False)
-        self.model = self._build_model(texts, vectors)
+        self.network = self._build_network(texts, vectors)
+        self.model = nn.ModuleDict({"encoder": self.network})
 
-    def _build_model(self, texts: list[str], vectors: Floats) -> NeighbourStudent:
+    def _build_network(self, texts: list[str], vectors: Floats) -> LinearEncoderNetwork:
         recipe = self._recipe
         torch.manual_seed(recipe.seed)
+        is_sparse = touches_few_terms(self.features, texts, 2 * recipe.batch_size)
         network = LinearEncoderNetwork(
-            Shape(
-                inputs=self.features.dimension,
-                hidden=recipe.hidden,
-                n_bits=recipe.n_bits,
-                classes=1,
-                text=True,
-                input_scale=UNIT_ROW_SCALE,
-                sparse_gradient=touches_few_terms(self.features, texts, 2 * recipe.batch_size),
-            )
+            Shape.of(self.features, recipe.hidden, recipe.n_bits, sparse_gradient=is_sparse)
         )
         begin_stage("fitting the teacher's codes")
         self._cloze.start(network, codes_of_terms(self._x, vectors, recipe.n_bits, recipe.seed))
-        return NeighbourStudent(network)
+        return network
 
     def schedule(self) -> Schedule:
         """Return the schedule: the recipe's, with at least its `min_steps`."""
@@ -172,7 +157,7 @@ class NeighbourLoss:
         progress: float,  # noqa: ARG002 - of the protocol
     ) -> Mapping[str, Tensor]:
         """See :class:`hummingbit.training.loop.BatchLoss`."""
-        network = self.model.encoder
+        network = self.network
         searched = self._add_nearest(rows, generator)
         logits_MB = network(self._drop_words(searched, generator))[1]
         query_logits_NB = network(self._drop_words(rows, generator))[1]
@@ -417,7 +402,7 @@ def distill(
         data=data,
         parts=_without_unlabelled(parts, data),
         recipe=recipe,
-        encoder_of=lambda: to_encoder(loss.model.encoder, loss.features, metadata={}),
+        encoder_of=lambda: to_encoder(loss.network, loss.features, metadata={}),
         run={TEACHER: teacher.about()},
         about=lambda encoder: {
             TEACHER: teacher.about(),
@@ -456,17 +441,12 @@ def _without_unlabelled(parts: Split, data: TrainingData) -> Split:
     return Split(parts.training, parts.validation[labelled], parts.visible_tags)
 
 
-class Student(nn.Module):
-    """An encoder network, with the modules of its objectives, which are dropped after training."""
-
-    def __init__(self, encoder: AnyEncoderNetwork, losses: Mapping[str, nn.Module]) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.losses = nn.ModuleDict(losses)
-
-
 class DistillationLoss:
-    """The loss terms of a recipe for batches of the training documents; `model` is the student."""
+    """The loss terms of a recipe for batches of the training documents.
+
+    `model` has the student's `network` and the modules of its objectives, which are dropped after
+    training.
+    """
 
     def __init__(
         self,
@@ -488,7 +468,10 @@ class DistillationLoss:
                 logits_of_teacher(teacher.vectors[parts.training], tags)
             )
             losses["classes"] = nn.Linear(recipe.n_bits, tags.shape[1])
-        self.model = Student(_build_encoder(recipe, features), losses)
+        torch.manual_seed(recipe.seed)
+        self.network = EncoderNetwork(Shape.of(features, recipe.hidden, recipe.n_bits))
+        self._losses = nn.ModuleDict(losses)
+        self.model = nn.ModuleDict({"encoder": self.network, "losses": self._losses})
 
     def schedule(self) -> Schedule:
         """Return the schedule of the recipe."""
@@ -502,8 +485,8 @@ class DistillationLoss:
         progress: float,  # noqa: ARG002
     ) -> dict[str, Tensor]:
         """See :class:`hummingbit.training.loop.BatchLoss`."""
-        recipe, losses = self._recipe, self.model.losses
-        _, logits_NB = self.model.encoder(self._batch(rows, generator))
+        recipe, losses = self._recipe, self._losses
+        _, logits_NB = self.network(self._batch(rows, generator))
         bits_NB = relaxed_bits(logits_NB, recipe.relaxation, recipe.temperature, generator)
         teacher_NE = self._teacher[torch.from_numpy(rows)]
         terms = {"transfer_loss": losses["objective"](bits_NB, teacher_NE)}
@@ -521,7 +504,7 @@ class DistillationLoss:
         student is the code.
         """
         recipe = self._recipe
-        logits_NC, tags_NC = self.model.losses["classes"](bits_NB), self._tags[rows]
+        logits_NC, tags_NC = self._losses["classes"](bits_NB), self._tags[rows]
         labelled = tags_NC.any(dim=1)
         class_loss = 0 * logits_NC.sum()
         if labelled.any():
@@ -556,21 +539,6 @@ def logits_of_teacher(vectors: Floats, tags: Tags) -> Floats:
     rows = sparse.csr_array(vectors.astype(np.float64))
     ridge = fit_ridge(rows[labelled], np.where(tags[labelled], 1.0, -1.0))
     return np.asarray(ridge(rows), dtype=np.float32)
-
-
-def _build_encoder(recipe: DistillationRecipe, features: Features) -> EncoderNetwork:
-    text = isinstance(features, TextFeatures)
-    torch.manual_seed(recipe.seed)
-    return EncoderNetwork(
-        Shape(
-            inputs=features.dimension,
-            hidden=recipe.hidden,
-            n_bits=recipe.n_bits,
-            classes=1,
-            text=text,
-            input_scale=UNIT_ROW_SCALE if text else 1.0,
-        )
-    )
 
 
 def _build_losses(

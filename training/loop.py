@@ -233,19 +233,6 @@ def fit(
         DivergedError: if a loss term is not finite.
         CheckpointError: if the checkpoint is damaged or belongs to another run.
     """
-    on_cpu = next(model.parameters()).is_cpu
-    with each_on_one_core(second_thread=on_cpu):
-        return _fit(model, loss, rows, schedule, checkpoint, progress)
-
-
-def _fit(  # noqa: PLR0917
-    model: nn.Module,
-    loss: BatchLoss,
-    rows: int,
-    schedule: Schedule,
-    checkpoint: Checkpoint | None,
-    progress: bool,
-) -> History:
     optimizers = _optimizers(model, schedule.learning_rate)
     history = checkpoint.restore(model, optimizers) if checkpoint else []
     saved_at = time.process_time()
@@ -254,9 +241,12 @@ def _fit(  # noqa: PLR0917
     begin_stage(f"training for {counted(len(epochs), 'epoch')} on {counted(rows, 'document')}")
     # With None, tqdm prints nothing unless standard error is a terminal.
     disable = None if progress else True
-    with tqdm(
-        epochs, "training", initial=len(history), total=schedule.epochs, disable=disable
-    ) as bar:
+    with (
+        each_on_one_core(second_thread=next(model.parameters()).is_cpu),
+        tqdm(
+            epochs, "training", initial=len(history), total=schedule.epochs, disable=disable
+        ) as bar,
+    ):
         for epoch in bar:
             history.append(_run_epoch(loss, rows, schedule, optimizers, epoch))
             bar.set_postfix({name: f"{value:.3f}" for name, value in history[-1].items()})
@@ -279,10 +269,18 @@ def _run_epoch(
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     sums: dict[str, float] = {}
     n_done = 0
+    # Each optimizer has parameters of its own, so two can compute at the same time.
+    first, *others = optimizers
+
+    def step_others() -> None:
+        for optimizer in others:
+            optimizer.step()
+
     for batch in shuffled_batches(rows, schedule.batch_size, rng):
         progress = (epoch + n_done / rows) / schedule.epochs
         if schedule.decay:
-            _set_learning_rate(optimizers, schedule.learning_rate * (1 - progress))
+            for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+                group["lr"] = schedule.learning_rate * (1 - progress)
         terms = loss(batch, generator, progress)
         n_done += len(batch)
         total = torch.stack(list(terms.values())).sum()
@@ -292,22 +290,10 @@ def _run_epoch(
         for optimizer in optimizers:
             optimizer.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]
-        _step(optimizers)
+        both(first.step, step_others)
         for name, value in terms.items():
             sums[name] = sums.get(name, 0.0) + value.item() * len(batch)
     return {name: value / rows for name, value in sums.items()}
-
-
-def _step(optimizers: list[Optimizer]) -> None:
-    """Update all parameters. Each optimizer has its own, so two can compute at the same time."""
-    first, *others = optimizers
-    both(first.step, lambda: [other.step() for other in others])
-
-
-def _set_learning_rate(optimizers: list[Optimizer], learning_rate: float) -> None:
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate
 
 
 def _optimizers(model: nn.Module, learning_rate: float) -> list[Optimizer]:

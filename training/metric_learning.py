@@ -32,8 +32,6 @@ from hummingbit.encoder.recipes import (
     WITHOUT_LABELS,
     MetricRecipe,
 )
-from hummingbit.encoder.text_features import TextFeatures
-from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.foundation.errors import InputError
 from hummingbit.training.batches import SparseBatch, TrainingInputs
 from hummingbit.training.data import Rows, Tags, TrainingData, TrainingDataError
@@ -61,7 +59,6 @@ from hummingbit.training.pipeline import (
     split,
 )
 from hummingbit.training.programs import program_pairs, read_programs
-from hummingbit.training.semi_supervised import UNIT_ROW_SCALE
 from hummingbit.training.similarities import (
     LabelledPairs,
     LabelTree,
@@ -489,18 +486,9 @@ def build_network(
 
     `classes` is the number of classes, and `spd` the layers that come first for matrices.
     """
-    unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
-    shape = Shape(
-        inputs=features.outputs if isinstance(features, SpdFeatures) else features.dimension,
-        hidden=recipe.hidden,
-        n_bits=recipe.n_bits,
-        classes=1,
-        text=isinstance(features, TextFeatures),
-        input_scale=UNIT_ROW_SCALE if unit_rows else 1.0,
-    )
-    matrix_order = spd.order if spd is not None else None
-    objective = OBJECTIVES[recipe.objective](recipe, classes, matrix_order)
-    return MetricNetwork(EncoderNetwork(shape), objective, spd)
+    objective = OBJECTIVES[recipe.objective](recipe, classes, None if spd is None else spd.order)
+    network = EncoderNetwork(Shape.of(features, recipe.hidden, recipe.n_bits))
+    return MetricNetwork(network, objective, spd)
 
 
 class MetricLoss:

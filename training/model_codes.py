@@ -206,7 +206,7 @@ def _fit_classes(
     else:
         of_vectors = replace(data, inputs=vectors)
         fitted = fit_class_codes(of_vectors, parts, classes, progress=progress)
-    return replace(fitted.encoder, features=model), fitted.choice.about()
+    return replace(fitted.encoder, features=model), fitted.chosen
 
 
 def _fit_content(

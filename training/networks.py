@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hummingbit.encoder.encoder import Activation, Encoder, Features, Inputs, Layer
-from hummingbit.encoder.text_features import Floats
+from hummingbit.encoder.text_features import Floats, TextFeatures
+from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.training.batches import SparseBatch
 from hummingbit.training.layers import (
@@ -45,6 +46,10 @@ from hummingbit.training.objectives.ssb_vae import (
 _FACTORED_HIDDEN = 128
 
 
+# The scale of the first layer for rows of unit length; see SparseLinear.
+UNIT_ROW_SCALE = 5.0
+
+
 @dataclass(frozen=True)
 class Shape:
     """The sizes of an autoencoder; `inputs` are terms of a text or entries of a vector.
@@ -56,14 +61,23 @@ class Shape:
     inputs: int
     hidden: int
     n_bits: int
-    classes: int
-    text: bool
+    classes: int = 1
+    text: bool = False
     batch_norm: bool = False
     input_scale: float = 1.0
     dropout: float = 0.0
     sparse_gradient: bool = True
     linear: bool = False
     content_bits: int = 0
+
+    @classmethod
+    def of(cls, features: Features, hidden: int, n_bits: int, **others: Any) -> Shape:
+        """Return the sizes of a network that reads `features`."""
+        inputs = features.outputs if isinstance(features, SpdFeatures) else features.dimension
+        shape = cls(inputs, hidden, n_bits, text=isinstance(features, TextFeatures), **others)
+        if isinstance(features, TextFeatures) and features.l2_normalize:
+            return replace(shape, input_scale=UNIT_ROW_SCALE)
+        return shape
 
 
 class EncoderNetwork(nn.Module):

@@ -127,8 +127,6 @@ def choose_features_and_soft_labels(
 
 # The documents that a linear method learns from. More take memory and time, and add little.
 MAX_LEARNED = 100_000
-# The scale of the first layer for rows of unit length; see SparseLinear.
-UNIT_ROW_SCALE = 5.0
 
 
 @one_blas_thread()
@@ -328,18 +326,16 @@ def build_model(
     `vector_scale` multiplies the vectors that enter the first layer. `dropout` is the rate at which
     hidden units drop out. `sparse_gradient` is that of the first layer for texts.
     """
-    unit_rows = isinstance(features, TextFeatures) and features.l2_normalize
     content_bits = recipe.content_bits if isinstance(features, TextFeatures) else 0
-    shape = Shape(
-        inputs=features.dimension,
-        hidden=recipe.hidden,
-        n_bits=recipe.n_bits - content_bits,
+    shape = Shape.of(
+        features,
+        recipe.hidden,
+        recipe.n_bits - content_bits,
         # A class head needs at least one output; without classes it is not used.
         classes=max(1, classes),
-        text=isinstance(features, TextFeatures),
         batch_norm=recipe.batch_norm,
         dropout=dropout,
-        input_scale=UNIT_ROW_SCALE if unit_rows else vector_scale,
+        input_scale=vector_scale,
         sparse_gradient=sparse_gradient,
         linear=METHODS[recipe.method].is_linear,
         content_bits=content_bits,
@@ -359,16 +355,9 @@ def fit_cloze(
     `recipe` is one of the method ict; its `n_bits` is not used, as B may be any number.
     """
     torch.manual_seed(recipe.seed)
+    is_sparse = touches_few_terms(features, texts, recipe.batch_size)
     network = LinearEncoderNetwork(
-        Shape(
-            inputs=features.dimension,
-            hidden=recipe.hidden,
-            n_bits=n_bits,
-            classes=1,
-            text=True,
-            input_scale=UNIT_ROW_SCALE,
-            sparse_gradient=touches_few_terms(features, texts, recipe.batch_size),
-        )
+        Shape.of(features, recipe.hidden, n_bits, sparse_gradient=is_sparse)
     )
     task = ClozeTask(recipe, features, texts, x, beside_classes=True)
     task.start(network)

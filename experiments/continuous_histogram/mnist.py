@@ -23,17 +23,15 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
+from experiments.continuous_histogram.histograms import histogram_loss
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
 from hummingbit.corpus.readers import read_documents
 from hummingbit.training.data import Rows, gather
 from hummingbit.training.loop import Schedule, fit
-from hummingbit.training.objectives.continuous_histogram import (
-    continuous_histogram_loss,
-    histogram_loss,
-)
-from hummingbit.training.objectives.dissimilarity import squashed_euclidean_distance
+from hummingbit.training.objectives.continuous_histogram import continuous_histogram_loss
+from hummingbit.training.objectives.dissimilarity import euclidean_dissimilarity
 
 METHODS = {"chl": "continuous histogram loss", "hl": "histogram loss"}
 BINS = 100
@@ -154,3 +152,9 @@ def _plot(path: Path, embeddings: dict[str, Tensor], digits_N: Tensor) -> None:
         axes.set_title(METHODS[method])
     drawing.colorbar(dots, ax=grid, label="digit")
     save_drawing(drawing, path)
+
+
+def squashed_euclidean_distance(x_ND: Tensor) -> Tensor:
+    """Return f / (1 + f) of the Euclidean distances f, ``[N, N]``; from 0 to below 1."""
+    f_NN = euclidean_dissimilarity(x_ND, x_ND)
+    return f_NN / (1 + f_NN)

@@ -34,6 +34,7 @@ from experiments.generative_similarity.contrastive_baselines import (
     info_nce_loss,
     supervised_contrastive_loss,
 )
+from experiments.generative_similarity.triplet_losses import squared_distance_loss, triplet_loss
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from hummingbit.training.data import Rows
@@ -42,8 +43,6 @@ from hummingbit.training.loop import Schedule, fit
 from hummingbit.training.objectives.generative_similarity import (
     kernel_triplet_loss,
     regression_loss,
-    squared_distance_loss,
-    triplet_loss,
 )
 
 MIXTURE = GaussianMixture([[5.0, 5.0], [1.0, 1.0]])

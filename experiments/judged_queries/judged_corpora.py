@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from hummingbit.corpus.document import Document
-from hummingbit.corpus.named_sets import Qrels, find_file, load_dataset, load_qrels, read_pairs
+from hummingbit.corpus.document import Document, DocumentError
+from hummingbit.corpus.named_sets import (
+    Qrels,
+    find_file,
+    load_dataset,
+    load_qrels,
+    read_json_records,
+)
 from hummingbit.encoder.text_features import title_of
 from hummingbit.evaluation.relevance import Relevance, relevance_by_qrels
 from hummingbit.training.data import TrainingData, gather
@@ -22,6 +29,29 @@ PAIRS: Mapping[str, tuple[str, str]] = {
     "mrpc": ("mrpc_pairs/train.pairs.jsonl.xz", "mrpc_pairs/test.pairs.jsonl.xz"),
 }
 N_PARAPHRASES = 1000
+
+
+class Pair(NamedTuple):
+    """Two texts, and whether a person said that they mean the same."""
+
+    first: str
+    second: str
+    is_paraphrase: bool
+
+
+def parse_pair(record: object) -> Pair:
+    """Return a pair of JSON with `text1`, `text2` and a `label`, 1 for paraphrases.
+
+    Raises:
+        DocumentError: if a field is something else.
+    """
+    fields = record if isinstance(record, Mapping) else {}
+    for name in ("text1", "text2"):
+        if not isinstance(fields.get(name), str):
+            raise DocumentError(name, f"must be a text, not {fields.get(name)!r}")
+    if fields.get("label") not in {0, 1}:
+        raise DocumentError("label", f"must be 0 or 1, not {fields.get('label')!r}")
+    return Pair(fields["text1"], fields["text2"], fields["label"] == 1)
 
 
 @dataclass(frozen=True)
@@ -79,7 +109,10 @@ def _read_paraphrases(
     The queries are first texts of the test's or of the development's pairs. None of them is a
     document, and each has a paraphrase.
     """
-    development, test = (list(read_pairs(find_file(name, file, data_root))) for file in PAIRS[name])
+    development, test = (
+        list(read_json_records(find_file(name, file, data_root), parse_pair))
+        for file in PAIRS[name]
+    )
     ids = {
         text: f"document-{number}"
         for number, text in enumerate(dict.fromkeys(pair.second for pair in (*development, *test)))

@@ -25,7 +25,7 @@ from hummingbit.training.data import Rows
 from hummingbit.training.loop import Schedule, fit
 from hummingbit.training.networks import EncoderNetwork, Shape, TextDecoder, to_encoder
 from hummingbit.training.pipeline import with_median_thresholds
-from hummingbit.training.semi_supervised import UNIT_ROW_SCALE, touches_few_terms
+from hummingbit.training.semi_supervised import touches_few_terms
 from hummingbit.training.text_features import fit_text_features, keep_terms
 
 MAX_TERMS = 10_000
@@ -154,16 +154,8 @@ def fit_text_model(
     features = fit_features_without_stop_words(texts)
     documents = WordCounts(features, texts)
     torch.manual_seed(task.seed)
-    shape = Shape(
-        inputs=features.dimension,
-        hidden=HIDDEN,
-        n_bits=task.n_bits,
-        classes=1,
-        text=True,
-        dropout=0.1,
-        input_scale=UNIT_ROW_SCALE,
-        sparse_gradient=touches_few_terms(features, texts, BATCH_SIZE),
-    )
+    is_sparse = touches_few_terms(features, texts, BATCH_SIZE)
+    shape = Shape.of(features, HIDDEN, task.n_bits, dropout=0.1, sparse_gradient=is_sparse)
     model = build(shape, documents, task.seed)
     model.decoder.start_at(torch.from_numpy(documents.share_of_terms()))
 

@@ -81,12 +81,6 @@ def check_batch(student: Tensor, teacher: Tensor) -> None:
         raise ValueError(f"{shapes}: a batch of {len(student)} has no pairs; it needs 2 or more")
 
 
-def squashed_euclidean_distance(x_ND: Tensor) -> Tensor:
-    """Return f / (1 + f) of the Euclidean distances f, ``[N, N]``; from 0 to below 1."""
-    f_NN = euclidean_dissimilarity(x_ND, x_ND)
-    return f_NN / (1 + f_NN)
-
-
 def cosine_distance(x_ND: Tensor) -> Tensor:
     """Return ½ (1 − cos), ``[N, N]``; from 0 to 1."""
     return cosine_dissimilarity(x_ND, x_ND).clamp(0, 1)

@@ -6,8 +6,6 @@ they are generated (:mod:`hummingbit.training.similarities`). S is the similarit
 embeddings, such as a cosine or a negative distance.
 
 - If s_gen can be computed, S is fitted to it or to its logarithm: :func:`regression_loss`.
-- If the model can only be sampled, triplets are used: :func:`triplet_loss`. Two losses without a
-  contrast are :func:`squared_distance_loss` and :func:`dot_product_loss`.
 - If a kernel stands for s_gen, it weights the pairs of a batch: :func:`kernel_triplet_loss`, or
   :func:`kernel_pair_loss` if only some pairs are known.
 
@@ -60,46 +58,12 @@ def regression_loss(similarity_M: Tensor, target_M: Tensor) -> Tensor:
     return functional.mse_loss(similarity_M, target_M)
 
 
-def triplet_loss(same_M: Tensor, different_M: Tensor, *, contrast: str = "softplus") -> Tensor:
-    """Return (1/M) Σ φ(S(x, z) − S(x, y)), a scalar.
-
-    `same_M` holds S(x, y) of M triplets, with y from the source of x, and `different_M` S(x, z),
-    with z from a source of its own. φ is one of :data:`CONTRASTS`.
-
-    Raises:
-        ValueError: unless both are ``[M]`` with M ≥ 1 and finite, and `contrast` is in
-            :data:`CONTRASTS`.
-    """
-    _check_pairs(same_M, different_M, "different", min_pairs=1)
-    return _phi(contrast)(different_M - same_M).mean()
-
-
-def squared_distance_loss(anchor_MD: Tensor, same_MD: Tensor, different_MD: Tensor) -> Tensor:
-    """Return (1/M) Σ ‖φ(x) − φ(y)‖² − ‖φ(x) − φ(z)‖² of M triplets of embeddings, a scalar; (H1).
-
-    It has no minimum: larger embeddings always lower it, so their size depends on how long training
-    lasts.
-    """
-    near_M = (anchor_MD - same_MD).square().sum(dim=1)
-    far_M = (anchor_MD - different_MD).square().sum(dim=1)
-    return (near_M - far_M).mean()
-
-
-def dot_product_loss(anchor_MD: Tensor, same_MD: Tensor, different_MD: Tensor) -> Tensor:
-    """Return (1/M) Σ φ(x)·φ(z) − φ(x)·φ(y) of M triplets of embeddings, a scalar; (F1).
-
-    For a projection φ(x) = φ·x on a unit vector and two clouds around ±μ, its expectation is
-    −(φ·μ)², with its minimum along μ; (G2), where the paper has a factor of 4.
-    """
-    return (anchor_MD * (different_MD - same_MD)).sum(dim=1).mean()
-
-
 def kernel_triplet_loss(
     similarity_NN: Tensor, kernel_NN: Tensor, *, contrast: str = "softplus"
 ) -> Tensor:
     """Return Σ_{i≠j} k_ij mean_{l≠i} φ(S_il − S_ij) / Σ_{i≠j} k_ij, a scalar.
 
-    It is the expectation of :func:`triplet_loss` over triplets from a batch of N independent
+    It is the expectation of φ(S(x, z) − S(x, y)) over triplets from a batch of N independent
     examples: x and y are drawn in proportion to k, and z from all but x. With k = s_gen these are
     triplets of the model, since p(x, y | same) = s_gen(x, y) p(x) p(y). Any other kernel that is
     not negative can stand for s_gen. The scale of k and the diagonals have no effect.

@@ -12,13 +12,13 @@ from scipy.special import roots_jacobi
 from scipy.stats import multivariate_normal
 
 from experiments.generative_similarity.models import TreeModel
+from experiments.generative_similarity.triplet_losses import dot_product_loss
 from hummingbit.training.generative_models import (
     BetaBernoulli,
     Examples,
     GaussianMixture,
     GenerativeModel,
 )
-from hummingbit.training.objectives.generative_similarity import dot_product_loss
 from hummingbit.training.similarities import LabelTree, dotted_tree
 
 MEANS = [[5.0, 5.0], [1.0, 1.0], [1.0, 3.0]]

@@ -123,9 +123,11 @@ def test_the_loss_of_pairs_is_the_papers_and_its_derivative_that_of_differences(
 
 def test_the_loss_of_pairs_at_the_borders_is_that_of_the_training_objective() -> None:
     torch = pytest.importorskip("torch")
-    from hummingbit.training.objectives.continuous_histogram import (  # noqa: PLC0415 - needs torch
-        continuous_histogram_loss,
+    from experiments.continuous_histogram.histograms import (  # noqa: PLC0415 - needs torch
         histogram_gradient,
+    )
+    from hummingbit.training.objectives.continuous_histogram import (  # noqa: PLC0415
+        continuous_histogram_loss,
     )
 
     rng = np.random.default_rng(0)

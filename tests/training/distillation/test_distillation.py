@@ -270,7 +270,7 @@ def test_with_labels_the_loss_is_that_of_section_5_3(corpus: TrainingData) -> No
         h = h + layer.bias.detach().double().numpy()
         h = h if layer is network.logits else np.maximum(h, 0)
     bits = np.tanh(h)
-    head: Any = loss.model.losses["classes"]
+    head: Any = loss.model.get_submodule("losses.classes")
     scores = bits @ head.weight.detach().double().numpy().T + head.bias.detach().double().numpy()
 
     # The teacher: its vectors, and scores that a ridge regression learns from the visible labels.

@@ -9,10 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.continuous_histogram.histograms import histogram_gradient, histogram_loss
 from hummingbit.training.objectives.continuous_histogram import (
     continuous_histogram_loss,
-    histogram_gradient,
-    histogram_loss,
     pair_histogram,
     similarity_node,
 )

@@ -7,13 +7,13 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
+from experiments.continuous_histogram.mnist import squashed_euclidean_distance
 from hummingbit.encoder.codes import hamming_distance, pack_bits
 from hummingbit.training.objectives.dissimilarity import (
     cosine_dissimilarity,
     cosine_distance,
     euclidean_dissimilarity,
     relaxed_hamming_distance,
-    squashed_euclidean_distance,
 )
 
 

@@ -9,14 +9,16 @@ import torch
 from pytorch_metric_learning.losses import SupConLoss
 from torch import Tensor
 
+from experiments.generative_similarity.triplet_losses import (
+    dot_product_loss,
+    squared_distance_loss,
+    triplet_loss,
+)
 from hummingbit.training.objectives.generative_similarity import (
     CONTRASTS,
-    dot_product_loss,
     kernel_pair_loss,
     kernel_triplet_loss,
     regression_loss,
-    squared_distance_loss,
-    triplet_loss,
 )
 
 ALL = ["softmax", *CONTRASTS]
@@ -200,7 +202,7 @@ ONES = torch.ones(4)
     ("call", "message"),
     [
         (lambda: triplet_loss(ONES, ONES[:3]), r"are \[4\] and \[3\]; both must be \[M\], M ≥ 1"),
-        (lambda: triplet_loss(ONES, ONES, contrast="linear"), "contrast is 'linear'; it must be"),
+        (lambda: kernel_pair_loss(ONES, ONES.cumsum(0), contrast="linear"), "contrast is 'linear'"),
         (
             lambda: regression_loss(ONES, -ONES / 0),
             "target: contains -inf; every target must",
