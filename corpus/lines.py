@@ -312,8 +312,7 @@ def check_utf8(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         byte = ord(text[error.start]) - 0xDC00
-        message = f"is not UTF-8: byte 0x{byte:02x} at character {error.start + 1}"
-        raise LineError(message) from None
+        raise LineError(f"is not UTF-8: byte 0x{byte:02x} at character {error.start + 1}") from None
 
 
 # The encoding of a text file, and files that are something else than their suffix says.

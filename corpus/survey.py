@@ -55,11 +55,13 @@ MAX_DEPTH = 3
 """Objects inside objects are looked into so deep for a text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Field:
-    """Statistics of the values of one field."""
+    """One field: its values, and statistics of them."""
 
     name: str
+    values: Sequence[Any]
+    """Those that are not null."""
     count: int
     distinct: int
     mean_length: float
@@ -77,6 +79,47 @@ class _Field:
     def repeats(self) -> float:
         """How often each value occurs, on average."""
         return self.count / max(self.distinct, 1)
+
+    @property
+    def is_title(self) -> bool:
+        """Whether it has the name of a title, which is no label though its values repeat."""
+        rank = rank_of(self.name, TITLE_NAMES)
+        return rank is not None and rank[0] == 0
+
+    @property
+    def differs(self) -> bool:
+        """Whether documents have different values, as sets where these are lists."""
+        sets = (frozenset(value if isinstance(value, list) else [value]) for value in self.values)
+        return len(set(sets)) > 1
+
+    @property
+    def are_quantities(self) -> bool:
+        """Whether it is a named column of numbers, such as years or ratings."""
+        return not _COLUMN.fullmatch(self.name) and all(
+            NUMERIC_CELL.fullmatch(str(value)) for value in self.values
+        )
+
+    @property
+    def are_measures(self) -> bool:
+        """Whether it holds prices, shares, dates or the like, and not integers alone."""
+        values = [*map(str, self.values)]
+        return all(map(_MEASURE.fullmatch, values)) and not all(map(_INTEGER.fullmatch, values))
+
+    @property
+    def can_be_labels(self) -> bool:
+        """Whether its values can be labels: strings, integers, or lists of them."""
+        kinds = set(map(type, self.values))
+        if kinds == {list}:
+            return all(map(_is_list_of_names, self.values))
+        return kinds <= {str, int}
+
+    @property
+    def is_no_label(self) -> bool:
+        """Whether it holds measures, years, ids, or numbers of more values than a scale."""
+        if self.are_measures or is_named_as_id(self.name):
+            return True
+        is_year = all(map(_YEAR.fullmatch, {*map(str, self.values)}))
+        return self.are_quantities and (self.distinct > MAX_RATINGS or is_year)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +197,7 @@ def survey(source: Path, settings: Layout) -> Survey:
     if not texts:
         raise ReadError(f"{source}: {_explain_lack_of_text(fields, len(records))}")
     rest = [field for field in fields if field.name not in texts]
-    label, candidates = _find_label(rest, records)
+    label, candidates = _find_label(rest)
     layout = Layout(
         id_field=_find_id(rest, records) if settings.id_field is None else settings.id_field,
         text_fields=() if texts == ("text",) else texts,
@@ -170,7 +213,7 @@ def survey(source: Path, settings: Layout) -> Survey:
         for field in rest
         if field.holds_lists
         and field.name not in (*candidates, settings.label_field)
-        and _differ(field.name, records)
+        and field.differs
     }
     used = {*texts, layout.label_field, layout.id_field, "id", "label", "labels"}
     others = [field for field in _other_texts(records, texts) if field not in used]
@@ -194,7 +237,7 @@ def survey(source: Path, settings: Layout) -> Survey:
 
 def _holds_words(field: _Field, records: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether a text could be joined with a field: most of its strings have a word."""
-    if not field.mean_length or is_named_as_id(field.name) or _are_measures(field.name, records):
+    if not field.mean_length or is_named_as_id(field.name) or field.are_measures:
         return False
     cells = _cells(records[:MAX_COUNTED_RECORDS], field.name)
     return 2 * sum(_WORDS.search(cell) is not None for cell in cells) > len(cells)
@@ -225,10 +268,11 @@ def _describe(name: str, records: Iterable[Mapping[str, Any]]) -> _Field:
     ]
     mean = sum(map(len, texts)) / len(texts) if len(texts) * 2 > len(values) else 0.0
     if values and all(map(_is_list_of_names, values)):
-        values = [entry for value in values for entry in value]
-        return _Field(name, len(values), len(set(values)), 0.0, False, True)
+        entries = [entry for value in values for entry in value]
+        return _Field(name, values, len(entries), len(set(entries)), 0.0, False, True)
     objects = any(isinstance(value, Mapping | list) for value in values)
-    return _Field(name, len(values), len({repr(value) for value in values}), mean, objects, False)
+    distinct = len(set(map(repr, values)))
+    return _Field(name, values, len(values), distinct, mean, objects, False)
 
 
 def _is_list_of_names(value: object) -> bool:
@@ -373,77 +417,27 @@ def _usual(fields: Sequence[_Field], names: Sequence[str]) -> list[_Field]:
     return sorted(ranks, key=lambda field: ranks[field])
 
 
-def _find_label(
-    fields: Sequence[_Field], records: Sequence[Mapping[str, Any]]
-) -> tuple[str | None, tuple[str, ...]]:
+def _find_label(fields: Sequence[_Field]) -> tuple[str | None, tuple[str, ...]]:
     """Return the field that holds labels, or None, and all fields that may hold them."""
     possible = [
         field
         for field in fields
         if 2 <= field.distinct <= MAX_LABELS
         and field.repeats >= 3
-        and _are_labels(field.name, records)
-        and _differ(field.name, records)
+        and field.can_be_labels
+        and field.differs
     ]
     usual = _usual(possible, LABEL_NAMES)
-    unlike = [
-        field.name for field in possible if field not in usual and _is_no_label(field, records)
-    ]
-    named = (field.name for field in possible if field.name not in unlike)
-    candidates = tuple(
-        sorted(named, key=lambda name: (_is_title(name), _are_quantities(name, records)))
+    candidates = sorted(
+        (field for field in possible if field in usual or not field.is_no_label),
+        key=lambda field: (field.is_title, field.are_quantities),
     )
+    names = tuple(field.name for field in candidates)
     if usual:
-        return usual[0].name, candidates
-    others = [name for name in candidates if not _is_title(name)]
-    if len(others) == 1 and not _are_quantities(others[0], records):
-        return others[0], candidates
-    return None, candidates
-
-
-def _is_title(name: str) -> bool:
-    """Tell whether a field has the name of a title, which is no label though its values repeat."""
-    rank = rank_of(name, TITLE_NAMES)
-    return rank is not None and rank[0] == 0
-
-
-def _differ(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether records have different values of a field, as sets where these are lists."""
-    values = (record[name] for record in records if record.get(name) is not None)
-    return len({frozenset(value if isinstance(value, list) else [value]) for value in values}) > 1
-
-
-def _is_no_label(field: _Field, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a field holds measures, years, ids, or numbers of more values than a scale."""
-    if _are_measures(field.name, records) or is_named_as_id(field.name):
-        return True
-    if not _are_quantities(field.name, records):
-        return False
-    values = {str(record[field.name]) for record in records if record.get(field.name) is not None}
-    return field.distinct > MAX_RATINGS or all(map(_YEAR.fullmatch, values))
-
-
-def _are_quantities(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a named column holds numbers, such as years or ratings."""
-    values = [record[name] for record in records if record.get(name) is not None]
-    return not _COLUMN.fullmatch(name) and all(
-        NUMERIC_CELL.fullmatch(str(value)) for value in values
-    )
-
-
-def _are_measures(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a field holds prices, shares, dates or the like, and not integers alone."""
-    values = [str(record[name]) for record in records if record.get(name) is not None]
-    return all(map(_MEASURE.fullmatch, values)) and not all(map(_INTEGER.fullmatch, values))
-
-
-def _are_labels(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the values of a field can be labels: strings, integers, or lists of them."""
-    values = [record[name] for record in records if record.get(name) is not None]
-    kinds = set(map(type, values))
-    if kinds == {list}:
-        return all(map(_is_list_of_names, values))
-    return kinds <= {str, int}
+        return usual[0].name, names
+    others = [field for field in candidates if not field.is_title]
+    is_clear = len(others) == 1 and not others[0].are_quantities
+    return others[0].name if is_clear else None, names
 
 
 def _find_id(fields: Sequence[_Field], records: Sequence[Mapping[str, Any]]) -> str | None:
@@ -453,6 +447,6 @@ def _find_id(fields: Sequence[_Field], records: Sequence[Mapping[str, Any]]) -> 
         if field.is_unique
         and field.count > MOST * len(records)
         and is_named_as_id(field.name)
-        and _are_labels(field.name, records)
+        and field.can_be_labels
     ]
     return None if "id" in names or not names else names[0]

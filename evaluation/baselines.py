@@ -185,8 +185,7 @@ def _fit_features(database: Inputs) -> Callable[[Inputs], Features]:
 
 def _texts(inputs: Inputs) -> Sequence[str]:
     if isinstance(inputs, np.ndarray):
-        message = "the inputs are vectors; TF-IDF needs texts"
-        raise EvaluationError(message)
+        raise EvaluationError("the inputs are vectors; TF-IDF needs texts")
     return inputs
 
 
@@ -217,15 +216,13 @@ def _check_tags(labels: Sequence[LabelSet]) -> list[str]:
     """Return the distinct tags of the labelled documents, sorted."""
     unlabelled = [row for row, label_set in enumerate(labels) if not label_set]
     if unlabelled:
-        message = f"labelled document {unlabelled[0]} (counting from 0) has no label"
-        raise EvaluationError(message)
+        raise EvaluationError(f"labelled document {unlabelled[0]} (counting from 0) has no label")
     tags = sorted({tag for label_set in labels for tag in label_set})
     if not 2 <= len(tags) <= MAX_CLASSES:
-        message = (
+        raise EvaluationError(
             f"the labelled documents have {counted(len(tags), 'distinct label')};"
             f" a code of the class needs 2 to {MAX_CLASSES:,}"
         )
-        raise EvaluationError(message)
     return tags
 
 
@@ -417,11 +414,10 @@ def _class_codes(
     encoder: Encoder, predictors: ClassPredictors, queries: Inputs, documents: Inputs
 ) -> tuple[Codes, Codes]:
     if predictors.n_classes > MAX_CLASSES:
-        message = (
+        raise EvaluationError(
             f"the classifier has {predictors.n_classes:,} classes; the baseline takes at most"
             f" {MAX_CLASSES:,}"
         )
-        raise EvaluationError(message)
     n_classes, of_documents, of_queries = predictors
     return (
         class_bits(encoder, of_queries, n_classes, queries),

@@ -150,8 +150,7 @@ def _parse_metrics(metrics: Iterable[str], why: str = "scores have none") -> lis
     parsed_metrics = parse_metrics(metrics)
     for metric in parsed_metrics:
         if metric.needs_codes:
-            message = f"{metric.name} is defined by Hamming distances; {why}"
-            raise MetricError(message)
+            raise MetricError(f"{metric.name} is defined by Hamming distances; {why}")
     return parsed_metrics
 
 
@@ -227,14 +226,12 @@ def _stack(lists: list[Counts]) -> Counts:
 
 def _check_block(scores: Scores, block: slice, n_queries: int, n_documents: int) -> None:
     if scores.ndim != 2 or scores.shape[1] != n_documents or not 1 <= block.stop <= n_queries:
-        message = (
+        raise EvaluationError(
             f"the block of scores from query {block.start} on has shape {list(scores.shape)}; it"
             f" must be [q, {n_documents}], for {n_queries} queries in all"
         )
-        raise EvaluationError(message)
     if np.isnan(scores).any():
-        message = f"scores of queries {block.start} to {block.stop - 1} contain NaN"
-        raise EvaluationError(message)
+        raise EvaluationError(f"scores of queries {block.start} to {block.stop - 1} contain NaN")
 
 
 # Rankings by Hamming distance
@@ -373,19 +370,17 @@ def _check_shapes(
     check_rows(query_codes, relevance.query_sets, "query")
     check_rows(codes, relevance.document_sets, "database")
     if query_codes.shape[1] != codes.shape[1]:
-        message = (
+        raise EvaluationError(
             f"query codes have {query_codes.shape[1] * 8} bits and database codes"
             f" {codes.shape[1] * 8}; they must come from the same encoder"
         )
-        raise EvaluationError(message)
     if self_rows is None:
         return
     if (
         self_rows.shape != (len(query_codes),)
         or not ((self_rows >= -1) & (self_rows < len(codes))).all()
     ):
-        message = "self_rows must hold a row of the database, or -1, for each query"
-        raise EvaluationError(message)
+        raise EvaluationError("self_rows must hold a row of the database, or -1, for each query")
 
 
 # Codes, or an encoder, with labelled queries
@@ -559,8 +554,7 @@ def _ranked_list(
     """Return the scores and the grades of the documents of a list, best first."""
     scores = np.array(list(retrieved.values()), dtype=np.float64)
     if np.isnan(scores).any():
-        message = f"a score of query {query!r} is NaN; every score must be a number"
-        raise EvaluationError(message)
+        raise EvaluationError(f"a score of query {query!r} is NaN; every score must be a number")
     order = np.argsort(-scores, kind="stable")
     grades = np.array([judged.get(document, 0) for document in retrieved], dtype=np.int64)
     return scores[order], grades[order]

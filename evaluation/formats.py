@@ -129,8 +129,7 @@ def load_figure() -> Any:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        message = f"plots need matplotlib: {install_command('report')}"
-        raise PlotError(message) from error
+        raise PlotError(f"plots need matplotlib: {install_command('report')}") from error
     return Figure
 
 
@@ -341,8 +340,7 @@ def _load_jinja() -> tuple[Any, Any]:
         from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - an extra
         from markupsafe import Markup  # noqa: PLC0415 - jinja2's
     except ModuleNotFoundError as error:
-        message = f"HTML reports need jinja2: {install_command('report')}"
-        raise PlotError(message) from error
+        raise PlotError(f"HTML reports need jinja2: {install_command('report')}") from error
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
     )

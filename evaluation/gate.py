@@ -93,11 +93,9 @@ def read_gate(path: str | Path) -> Gate:
     try:
         return parse_gate(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        message = f"{path}: is not UTF-8 text"
-        raise GateError(message) from None
+        raise GateError(f"{path}: is not UTF-8 text") from None
     except GateError as error:
-        message = f"{path}: {error}"
-        raise GateError(message) from None
+        raise GateError(f"{path}: {error}") from None
 
 
 def parse_gate(text: str) -> Gate:
@@ -111,14 +109,12 @@ def parse_gate(text: str) -> Gate:
     try:
         record = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        message = f"the gate is not TOML: {error}"
-        raise GateError(message) from None
+        raise GateError(f"the gate is not TOML: {error}") from None
     except RecursionError:
         message = "the gate is nested too deeply; it needs no lists, and no tables in values"
         raise GateError(message) from None
     except ValueError:  # the interpreter's limit, see sys.set_int_max_str_digits
-        message = "the gate has a whole number with too many digits"
-        raise GateError(message) from None
+        raise GateError("the gate has a whole number with too many digits") from None
     _refuse_unknown(record, ("metrics", _TOP), "the gate")
     if not isinstance(record.get(_TOP, False), bool):
         raise GateError(f"{_TOP} is {record[_TOP]!r}; it must be true or false")
@@ -131,8 +127,7 @@ def parse_gate(text: str) -> Gate:
     names = [rule.metric for rule in rules]
     repeated = duplicates(names)
     if repeated:
-        message = f"metrics has more than one table for {repeated[0]}; there must be one"
-        raise GateError(message)
+        raise GateError(f"metrics has more than one table for {repeated[0]}; there must be one")
     return rules
 
 
@@ -190,22 +185,18 @@ def parse_measure(name: str) -> str:
 def _parse_rule(name: str, table: object) -> Rule:
     metric = parse_measure(name)
     if not isinstance(table, dict):
-        message = f'metrics."{metric}" is {table!r}; it must be a table with min or max_drop'
-        raise GateError(message)
+        raise GateError(f'metrics."{metric}" is {table!r}; it must be a table with min or max_drop')
     _refuse_unknown(table, _KEYS, metric)
     if "min" not in table and "max_drop" not in table:
-        message = f"{metric} has neither min nor max_drop; a rule needs at least one of them"
-        raise GateError(message)
+        raise GateError(f"{metric} has neither min nor max_drop; a rule needs at least one of them")
     for key in ("alpha", "detect"):
         if key in table and "max_drop" not in table:
-            message = f"{metric} has {key} but no max_drop; {key} is for drops"
-            raise GateError(message)
+            raise GateError(f"{metric} has {key} but no max_drop; {key} is for drops")
         if _number(table, key, metric) == 0:
             raise GateError(f"{key} of {metric} is 0; it must be above 0 and at most 1")
     level = table.get("level", "error")
     if level not in LEVELS:
-        message = f'level of {metric} is {level!r}; it must be "error" or "warn"'
-        raise GateError(message)
+        raise GateError(f'level of {metric} is {level!r}; it must be "error" or "warn"')
     return Rule(
         metric=metric,
         minimum=_number(table, "min", metric),
@@ -221,8 +212,7 @@ def _number(table: Mapping[str, Any], key: str, metric: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        message = f"{key} of {metric} is {value!r}; it must be a number from 0 to 1"
-        raise GateError(message)
+        raise GateError(f"{key} of {metric} is {value!r}; it must be a number from 0 to 1")
     return float(value)
 
 
@@ -237,11 +227,10 @@ def _check_measured(metric: str, evaluation: Evaluation) -> None:
     if metric not in evaluation.per_query:
         measured = ", ".join(evaluation.per_query)
         ranking, _, name = full_name(metric).rpartition(" ")
-        message = (
+        raise GateError(
             f"{metric} has a rule but was not measured; the metrics measured are {measured};"
             f" evaluate with the ranking {ranking} and the metric {name}"
         )
-        raise GateError(message)
 
 
 def _compare(
@@ -254,21 +243,19 @@ def _compare(
     if not names:
         return {}
     if baseline is None:
-        message = (
+        raise GateError(
             f"{names[0]} has max_drop, which needs a baseline; there is none. Pass --baseline with"
             " the report.json that evaluate --out DIR wrote for what is in use"
         )
-        raise GateError(message)
     for name in names:
         _check_measured(name, evaluation)
         if name not in baseline:
             ranking, _, metric = full_name(name).rpartition(" ")
-            message = (
+            raise GateError(
                 f"{name} has max_drop, but the baseline has only {', '.join(baseline)}; evaluate"
                 f" the baseline's collection again with --rankings {ranking} --metrics {metric}"
                 " --out DIR, and use the report.json there"
             )
-            raise GateError(message)
     return compare({name: evaluation.per_query[name] for name in names}, baseline, seed=seed)
 
 

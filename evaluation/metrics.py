@@ -95,7 +95,7 @@ def parse_metric(name: str) -> Metric:
     """
     metric = _parse(name.lower()) if isinstance(name, str) else None
     if metric is None:
-        message = (
+        raise MetricError(
             f"{abbreviate(name)} is not a metric; use P@k (precision), Recall@k, Success@k (a"
             " relevant document among the first k; R@1 and R@3 mean this), MRR and MRR@k, nDCG@k,"
             " mAP@k (mean average precision of the hashing papers), mAP-trec and mAP-trec@k (over"
@@ -103,7 +103,6 @@ def parse_metric(name: str) -> Metric:
             f" {MAX_K:,}, such as P@100, and P@radius2 (precision within a Hamming radius, 0 to"
             f" {MAX_RADIUS})"
         )
-        raise MetricError(message)
     return metric
 
 
@@ -118,8 +117,7 @@ def parse_metrics(names: Iterable[str]) -> list[Metric]:
         raise MetricError(message)
     metrics = list(dict.fromkeys(parse_metric(name) for name in names))
     if not metrics:
-        message = "metrics is empty; name at least one, such as P@100 or mAP@100"
-        raise MetricError(message)
+        raise MetricError("metrics is empty; name at least one, such as P@100 or mAP@100")
     return metrics
 
 
@@ -202,8 +200,7 @@ def measure(metric: Metric, lists: RankedLists) -> Floats:
         ValueError: if the metric is ``P@radius``.
     """
     if metric.kind not in _SERVED:
-        message = f"{metric.name} is not a metric of lists"
-        raise ValueError(message)
+        raise ValueError(f"{metric.name} is not a metric of lists")
     k = lists.grades.shape[1] if metric.k is None else metric.k
     return _SERVED[metric.kind](lists, k)
 

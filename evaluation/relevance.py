@@ -94,8 +94,7 @@ class Relevance:
             EvaluationError: if `relevant_from` is below 1.
         """
         if relevant_from < 1:
-            message = f"relevant_from is {relevant_from}; it must be at least 1"
-            raise EvaluationError(message)
+            raise EvaluationError(f"relevant_from is {relevant_from}; it must be at least 1")
         self.query_sets, self.document_sets = query_sets, document_sets
         self.set_sizes: Ids = np.bincount(document_sets)
         self.n_document_sets = len(self.set_sizes)
@@ -161,8 +160,7 @@ def relevance_by_label(
     if hierarchy:
         return relevance_by_hierarchy(query_labels, document_labels, relevant_from)
     if relevant_from != 1:
-        message = f"relevant_from is {relevant_from}; without a hierarchy it must be 1"
-        raise EvaluationError(message)
+        raise EvaluationError(f"relevant_from is {relevant_from}; without a hierarchy it must be 1")
     return _relevance_by_prefix(query_labels, document_labels, 1, 1, separator=None)
 
 
@@ -247,24 +245,20 @@ def check_labels(query_labels: Sequence[LabelSet], document_labels: Sequence[Lab
             there is no document, or no document has a label.
     """
     if not len(query_labels):
-        message = "there are no queries; at least one is needed"
-        raise EvaluationError(message)
+        raise EvaluationError("there are no queries; at least one is needed")
     unlabelled = [row for row, labels in enumerate(query_labels) if not labels]
     if unlabelled:
-        message = (
+        raise EvaluationError(
             f"{len(unlabelled):,} of {len(query_labels):,} queries have no label, the first of them"
             f" query {unlabelled[0]} (counting from 0); every query needs at least one"
         )
-        raise EvaluationError(message)
     if not len(document_labels):
-        message = "the database is empty; it needs at least one document with a label"
-        raise EvaluationError(message)
+        raise EvaluationError("the database is empty; it needs at least one document with a label")
     if not any(document_labels):
-        message = (
+        raise EvaluationError(
             f"the database has {counted(len(document_labels), 'document')}, and none has a label;"
             " there is nothing to compare the labels of the queries with"
         )
-        raise EvaluationError(message)
 
 
 def query_labels(queries: Sequence[Document], label_field: str = "label") -> list[LabelSet]:
@@ -328,8 +322,7 @@ def relevance_by_qrels(
     query_rows = _number_ids(query_ids, "query")
     document_rows = _number_ids(document_ids, "document")
     if not any(qrels.values()):
-        message = "the qrels are empty; at least one judgement is needed"
-        raise EvaluationError(message)
+        raise EvaluationError("the qrels are empty; at least one judgement is needed")
     qrels = find_encoded_ids(qrels, query_rows, document_rows)
     judgements = {
         (query, document): grade
@@ -338,11 +331,10 @@ def relevance_by_qrels(
         if query in query_rows and document in document_rows
     }
     if not judgements:
-        message = (
+        raise EvaluationError(
             "the qrels judge no stored document for any of the queries; they name queries such as"
             f" {name_some(list(qrels))}, and the queries to evaluate are {name_some(query_ids)}"
         )
-        raise EvaluationError(message)
     if max(judgements.values()) < relevant_from:
         message = f"no judgement has a grade of {relevant_from} or more; nothing is relevant"
         raise EvaluationError(message)
@@ -445,13 +437,11 @@ def _oddities(
 def _number_ids(ids: Sequence[str], kind: str) -> dict[str, int]:
     if not len(ids):
         plural = "queries" if kind == "query" else "documents"
-        message = f"there are no {plural}; at least one is needed"
-        raise EvaluationError(message)
+        raise EvaluationError(f"there are no {plural}; at least one is needed")
     repeated = duplicates(ids)
     if repeated:
-        message = (
+        raise EvaluationError(
             f"{len(repeated):,} {kind} ids occur more than once: {name_some(repeated)};"
             " with qrels, every id must be unique"
         )
-        raise EvaluationError(message)
     return {id_: row for row, id_ in enumerate(ids)}

@@ -95,8 +95,7 @@ def _check(systems: Mapping[str, PerQuery], alpha: float) -> np.ndarray:
         message = f"there are {len(systems)} systems; Friedman's test needs three or more"
         raise EvaluationError(message)
     if not 0 < alpha < 1:
-        message = f"alpha is {alpha}; it must be between 0 and 1"
-        raise EvaluationError(message)
+        raise EvaluationError(f"alpha is {alpha}; it must be between 0 and 1")
     shapes = {np.shape(values) for values in systems.values()}
     if len(shapes) != 1 or len(shape := next(iter(shapes))) != 1 or shape[0] < 2:
         message = "the systems must have a value for each of the same queries, two or more"
@@ -164,8 +163,7 @@ def bootstrap_intervals(
     """
     values = _table(per_query)
     if not 0 < level < 1:
-        message = f"level is {level}; it must be between 0 and 1"
-        raise EvaluationError(message)
+        raise EvaluationError(f"level is {level}; it must be between 0 and 1")
     n_queries = values.shape[1]
     rng = np.random.default_rng(seed)
     means = np.empty((len(values), samples))
@@ -356,12 +354,11 @@ def pair_queries(current_ids: Sequence[str], baseline_ids: Sequence[str]) -> npt
     added = [id_ for id_ in current_ids if id_ not in positions]
     if added or len(current_ids) != len(baseline_ids):
         missing = sorted(set(baseline_ids) - set(current_ids))
-        message = (
+        raise EvaluationError(
             f"the runs have different queries: {len(added):,} are only in the current run and"
             f" {len(missing):,} only in the baseline, such as {(added or missing)[0]!r}; a paired"
             " comparison needs the same queries in both"
         )
-        raise EvaluationError(message)
     return np.array([positions[id_] for id_ in current_ids], dtype=np.int64)
 
 

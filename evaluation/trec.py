@@ -92,16 +92,14 @@ def parse_qrels(lines: Iterable[str], source: str = "qrels") -> Qrels:
         query, _, document, grade = _split(line, 4, "query iteration document grade", location)
         if not _INTEGER.fullmatch(grade) or int(grade) > MAX_GRADE:
             limit = f"it must be an integer of at most {MAX_GRADE:,}"
-            message = f"{location}: the grade is {abbreviate(grade)}; {limit}"
-            raise TrecError(message)
+            raise TrecError(f"{location}: the grade is {abbreviate(grade)}; {limit}")
         graded = qrels.setdefault(query, {})
         if document in graded:
             message = f"{location}: document {abbreviate(document)} is judged twice for query"
             raise TrecError(f"{message} {abbreviate(query)}")
         graded[document] = int(grade)
     if not qrels:
-        message = f"{source}: there are no judgements; at least one is needed"
-        raise TrecError(message)
+        raise TrecError(f"{source}: there are no judgements; at least one is needed")
     return qrels
 
 
@@ -119,16 +117,14 @@ def parse_run(lines: Iterable[str], source: str = "run") -> Run:
         fields = _split(line, 6, "query Q0 document rank score tag", location)
         query, document, rank, score = fields[0], fields[2], fields[3], fields[4]
         if not _INTEGER.fullmatch(rank):
-            message = f"{location}: the rank is {abbreviate(rank)}; it must be an integer"
-            raise TrecError(message)
+            raise TrecError(f"{location}: the rank is {abbreviate(rank)}; it must be an integer")
         scores = run.setdefault(query, {})
         if document in scores:
             message = f"{location}: document {abbreviate(document)} occurs twice for query"
             raise TrecError(f"{message} {abbreviate(query)}")
         scores[document] = _parse_score(score, location)
     if not run:
-        message = f"{source}: there are no lines; at least one is needed"
-        raise TrecError(message)
+        raise TrecError(f"{source}: there are no lines; at least one is needed")
     return run
 
 
@@ -180,8 +176,7 @@ def _parse_score(text: str, location: str) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        message = f"{location}: the score is {abbreviate(text)}; it must be a finite number"
-        raise TrecError(message)
+        raise TrecError(f"{location}: the score is {abbreviate(text)}; it must be a finite number")
     return score
 
 

@@ -378,11 +378,10 @@ def collection_for(folder: Folder, name: str, header: Header) -> CollectionBacke
 def check_same_encoder(header: Header, name: str, n_bits: int, fingerprint: str | None) -> None:
     """Raise EncoderMismatch unless the codes of an export fit the collection `name`."""
     if (n_bits, fingerprint) != (header.n_bits, header.encoder_fingerprint):
-        message = (
+        raise EncoderMismatch(
             f"the export is of {header.n_bits} bits, encoder fingerprint"
             f" {header.encoder_fingerprint}; collection {name!r} of {n_bits} bits, {fingerprint}"
         )
-        raise EncoderMismatch(message)
 
 
 def encoder_of_export(header: Header, known: Iterable[tuple[str, str]]) -> str | None:

@@ -94,8 +94,7 @@ def hold_out_labels(
         labels = counted(len(classes), "different label")
         documents = counted(len(labelled), "labelled document")
         needed = f"at least {MIN_LABELLED} documents and two labels are needed"
-        message = f"found {documents} with {labels}; {needed}"
-        raise EvaluationError(message)
+        raise EvaluationError(f"found {documents} with {labels}; {needed}")
     seen_ids = set(seen)
     order = np.random.default_rng(seed).permutation(len(labelled)).tolist()
     n_held_out = max(1, round(share * len(labelled)))

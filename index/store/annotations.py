@@ -452,8 +452,7 @@ def _parse_record(table: Table[Record], row: tuple[Any, ...]) -> Record:
         return table.from_row(tuple(values))
     except (InputError, ValueError, TypeError, AttributeError) as error:
         key = ", ".join(repr(value)[:60] for value in values[: len(table.key)])
-        message = f"the record of {table.name} ({key}) is damaged: {error}"
-        raise StoreError(message) from None
+        raise StoreError(f"the record of {table.name} ({key}) is damaged: {error}") from None
 
 
 def _checksum(values: Sequence[object]) -> bytes:
