@@ -11,6 +11,7 @@ import numpy as np
 
 from hummingbit.commands.options import (
     OptionError,
+    add_option,
     add_reading,
     read_training_data,
     source_help,
@@ -36,39 +37,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "encoder", metavar="ENCODER", help="an encoder's folder, or its name in --data-dir"
     )
-    parser.add_argument(
-        "--teacher",
-        required=True,
-        metavar="T",
-        help="as for distill: an encoder's folder, a file of vectors (.npz, .parquet, .npy), or a"
+    add_option(
+        parser,
+        "--teacher T",
+        "as for distill: an encoder's folder, a file of vectors (.npz, .parquet, .npy), or a"
         " sentence-transformers model",
+        required=True,
     )
-    parser.add_argument("--data", required=True, metavar="SOURCE", help=source_help())
-    parser.add_argument(
-        "--data-dir", type=Path, default=Path("data"), metavar="DIR",
-        help="the data folder of a named encoder (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
+    add_option(parser, "--data SOURCE", source_help(), required=True)
+    add_option(
+        parser,
+        "--data-dir DIR",
+        "the data folder of a named encoder (default: %(default)s)",
+        type=Path,
+        default=Path("data"),
+    )
+    add_option(
+        parser,
         "--ranking",
+        "how the encoder ranks (default: %(default)s)",
         choices=("hamming", "asymmetric"),
         default="hamming",
-        help="how the encoder ranks (default: %(default)s)",
     )
-    parser.add_argument(
-        "--documents",
-        type=int,
-        default=MAX_DOCUMENTS,
-        metavar="N",
-        help="compare a sample of N documents where there are more (default: %(default)s);"
+    add_option(
+        parser,
+        "--documents N",
+        "compare a sample of N documents where there are more (default: %(default)s);"
         " the time grows with its square",
+        default=MAX_DOCUMENTS,
     )
-    parser.add_argument(
-        "--limit", type=int, default=SHOWN, metavar="N",
-        help="print the N worst documents and classes (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write all documents, worst first, as JSON lines"
+    add_option(
+        parser,
+        "--limit N",
+        "print the N worst documents and classes (default: %(default)s)",
+        default=SHOWN,
     )
+    add_option(parser, "--out FILE", "write all documents, worst first, as JSON lines", type=Path)
     add_reading(parser)
     add_json(parser)
     parser.set_defaults(run=run)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from hummingbit.commands.options import add_model, add_serving, check_folder_above
+from hummingbit.commands.options import add_model, add_option, add_serving, check_folder_above
 from hummingbit.commands.printed_figures import print_lines
 from hummingbit.commands.printing import timed_stage
 from hummingbit.corpus.document import Document
@@ -85,12 +85,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_model(parser, otherwise=WITHOUT_MODEL)
     add_serving(parser, "figures")
-    parser.add_argument(
-        "--data-dir",
+    add_option(
+        parser,
+        "--data-dir DIR",
+        "the data folder (default: %(default)s)",
         type=Path,
         default=Path("demo-data"),
-        metavar="DIR",
-        help="the data folder (default: %(default)s)",
     )
     parser.set_defaults(run=run)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hummingbit.commands.options import (
     OptionError,
+    add_option,
     add_out,
     add_reading,
     add_setting,
@@ -55,14 +56,14 @@ _OF_CLASS_CODES = {setting.name: setting for setting in fields(ClassCodeRecipe)}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--teacher", required=True, metavar="T", help=TEACHER_HELP)
-    parser.add_argument("--data", required=True, metavar="SOURCE", help=source_help())
+    add_option(parser, "--teacher T", TEACHER_HELP, required=True)
+    add_option(parser, "--data SOURCE", source_help(), required=True)
     add_out(parser, "student")
-    parser.add_argument(
-        "--save-vectors",
+    add_option(
+        parser,
+        "--save-vectors FILE",
+        "save the teacher's vectors of the documents as an .npz, to use as the teacher later",
         type=Path,
-        metavar="FILE",
-        help="save the teacher's vectors of the documents as an .npz, to use as the teacher later",
     )
     add_reading(parser)
     settings = parser.add_argument_group("recipe")
@@ -81,14 +82,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "codes of class, certainty and content, as train class-codes; or, with --objective"
         " perception-coherence, a student that also classifies",
     )
-    with_labels.add_argument(
-        "--supervision",
-        dest="label_fraction",
-        type=float,
-        default=0.0,
-        metavar="X",
-        help="share of the labelled documents whose labels are shown: 1 for all; 0, the default,"
+    add_option(
+        with_labels,
+        "--supervision X",
+        "share of the labelled documents whose labels are shown: 1 for all; 0, the default,"
         " to learn from the teacher alone",
+        dest="label_fraction",
+        default=0.0,
     )
     add_word_vectors(with_labels)
     for name, setting in _OF_CLASS_CODES.items():

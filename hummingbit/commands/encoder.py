@@ -15,6 +15,7 @@ from hummingbit.commands.options import (
     OptionError,
     add_data_dir,
     add_data_dir_or_url,
+    add_option,
     naming,
     open_encoders,
 )
@@ -44,10 +45,8 @@ DESCRIBED = ("n_bits", "kind", "fingerprint")
 def configure_export(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument(
-        "--onnx", required=True, type=Path, metavar="FILE", help="the file to write"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
+    add_option(parser, "--onnx FILE", "the file to write", required=True, type=Path)
+    add_option(parser, "--overwrite", "replace FILE if it exists")
     add_data_dir(parser)
     add_json(parser)
     parser.set_defaults(run=run_export)
@@ -104,19 +103,17 @@ def configure_sharing(actions: Actions) -> None:
     where.add_argument(
         "repository", nargs="?", metavar="REPOSITORY", help="NAMESPACE/NAME, made if it is missing"
     )
-    where.add_argument(
-        "--folder", type=Path, metavar="FOLDER", help="write the repository's files here instead"
-    )
-    sending.add_argument("--private", action="store_true", help="make a private repository")
-    sending.add_argument("--license", metavar="NAME", help="for the model card, such as apache-2.0")
-    sending.add_argument("--language", metavar="CODE", help="for the model card, such as en")
+    add_option(where, "--folder FOLDER", "write the repository's files here instead", type=Path)
+    add_option(sending, "--private", "make a private repository")
+    add_option(sending, "--license NAME", "for the model card, such as apache-2.0")
+    add_option(sending, "--language CODE", "for the model card, such as en")
     sending.set_defaults(run=run_push)
     getting = actions.add_parser("pull", help="install an encoder from the Hugging Face Hub")
     getting.add_argument(
         "repository", metavar="REPOSITORY", help="NAMESPACE/NAME, or a folder that push wrote"
     )
-    getting.add_argument("--revision", metavar="NAME", help="a branch, a tag or a commit")
-    getting.add_argument("--name", help="its name in the data folder (default: the repository's)")
+    add_option(getting, "--revision NAME", "a branch, a tag or a commit")
+    add_option(getting, "--name NAME", "its name in the data folder (default: the repository's)")
     getting.set_defaults(run=run_pull)
     for action in (sending, getting):
         add_data_dir(action)
@@ -165,7 +162,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     install = actions.add_parser("install", help="copy an encoder into a data folder")
     install.add_argument("folder", type=Path, metavar="FOLDER", help="a trained encoder")
-    install.add_argument("--name", help="its name in the data folder (default: the name of FOLDER)")
+    add_option(install, "--name NAME", "its name in the data folder (default: the name of FOLDER)")
     install.set_defaults(run=run_install)
     listing = actions.add_parser("list", help="list the encoders")
     listing.set_defaults(run=run_list)

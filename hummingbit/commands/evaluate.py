@@ -18,6 +18,7 @@ from hummingbit.commands.options import (
     OptionError,
     add_folder,
     add_former_flag,
+    add_option,
     add_reading,
     add_setting,
     naming,
@@ -96,62 +97,47 @@ from hummingbit.training_methods import check_torch
 
 def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = True) -> None:
     """Add the options for collections, queries, judgements and metrics."""
-    parser.add_argument(
-        "--queries",
-        required=queries_required,
-        metavar="SOURCE",
-        help=f"the queries: {source_help()}",
+    add_option(
+        parser, "--queries SOURCE", f"the queries: {source_help()}", required=queries_required
     )
-    parser.add_argument(
-        "--qrels",
-        metavar="FILE",
-        help="a file of judgements in TREC's format or BEIR's TSV, or a named data set with judged"
+    add_option(
+        parser,
+        "--qrels FILE",
+        "a file of judgements in TREC's format or BEIR's TSV, or a named data set with judged"
         " queries, such as docstrings:queries (default: the judgements of the data set of the"
         " queries, if it has any; otherwise documents with a label of the query are relevant)",
     )
-    parser.add_argument(
-        "--metrics",
-        nargs="+",
-        action="extend",
-        metavar="NAME",
-        help="such as P@100 mAP@100 nDCG@10 Recall@1000 MRR P@radius2 (default: P@100 mAP@100; for"
+    add_option(
+        parser,
+        "--metrics NAME ...",
+        "such as P@100 mAP@100 nDCG@10 Recall@1000 MRR P@radius2 (default: P@100 mAP@100; for"
         " judged queries nDCG@10 MRR Success@10 Recall@100)",
     )
-    parser.add_argument(
-        "--label-field",
+    add_option(
+        parser,
+        "--label-field NAME",
+        "the payload field that holds the labels (default: %(default)s)",
         default="label",
-        metavar="NAME",
-        help="the payload field that holds the labels (default: %(default)s)",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--hierarchy",
-        action="store_true",
-        help="labels are paths such as rec.sport.hockey; grade documents by the levels they share",
+        "labels are paths such as rec.sport.hockey; grade documents by the levels they share",
     )
-    parser.add_argument(
-        "--nearest",
-        type=int,
-        metavar="N",
-        help="relevant are the N stored documents nearest to the query, by TF-IDF cosine of their"
+    add_option(
+        parser,
+        "--nearest N",
+        "relevant are the N stored documents nearest to the query, by TF-IDF cosine of their"
         " texts or by their vectors, instead of those with its label (default metric: Recall@100)",
     )
-    parser.add_argument(
-        "--relevant-from",
-        type=int,
+    add_option(
+        parser,
+        "--relevant-from N",
+        "the lowest grade that counts as relevant (default: %(default)s)",
         default=1,
-        metavar="N",
-        help="the lowest grade that counts as relevant (default: %(default)s)",
     )
-    parser.add_argument(
-        "--exclude-self",
-        action="store_true",
-        help="leave out the stored document with the query's own id",
-    )
-    parser.add_argument(
-        "--only-labelled",
-        action="store_true",
-        help="search only the documents that have a label",
-    )
+    add_option(parser, "--exclude-self", "leave out the stored document with the query's own id")
+    add_option(parser, "--only-labelled", "search only the documents that have a label")
     add_folder(parser)
     add_reading(parser, label_field=False)
 
@@ -268,14 +254,10 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="collections; with --data, encoders; with --runs, files of TREC runs",
     )
-    parser.add_argument(
-        "--data",
-        metavar="SOURCE",
-        help="the documents to encode with each encoder NAME: " + source_help(),
+    add_option(
+        parser, "--data SOURCE", "the documents to encode with each encoder NAME: " + source_help()
     )
-    parser.add_argument(
-        "--runs", action="store_true", help="compare TREC runs of any systems, judged by --qrels"
-    )
+    add_option(parser, "--runs", "compare TREC runs of any systems, judged by --qrels")
     add_measuring(parser, queries_required=False)
     add_json_or_former_file(parser, names="names")
     parser.set_defaults(run=run_compare, oversample=None, codes_weights=None, teacher=None)
@@ -422,39 +404,25 @@ class Point:
 
 def configure_curve(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "--data", required=True, metavar="SOURCE", help=f"the documents: {source_help()}"
-    )
-    parser.add_argument(
-        "--queries",
-        required=True,
-        metavar="SOURCE",
-        help="the queries: a source of the same kinds",
-    )
-    parser.add_argument(
-        "--supervision",
+    add_option(parser, "--data SOURCE", f"the documents: {source_help()}", required=True)
+    add_option(parser, "--queries SOURCE", "the queries: a source of the same kinds", required=True)
+    add_option(
+        parser,
+        "--supervision X",
+        "shares of the labels to train with (default: 0.01 0.03 0.1 0.3 1.0)",
         dest="label_fraction",
         nargs="+",
-        type=float,
         default=[0.01, 0.03, 0.1, 0.3, 1.0],
-        metavar="X",
-        help="shares of the labels to train with (default: 0.01 0.03 0.1 0.3 1.0)",
     )
-    parser.add_argument(
-        "--metric",
-        default="P@100",
-        metavar="NAME",
-        help="the metric to print (default: %(default)s)",
+    add_option(
+        parser, "--metric NAME", "the metric to print (default: %(default)s)", default="P@100"
     )
     add_json_or_former_file(parser)
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write the curve as SVG")
+    add_option(parser, "--plot FILE", "write the curve as SVG", type=Path)
     add_reading(parser)
     settings = parser.add_argument_group("recipe")
-    settings.add_argument(
-        "--method",
-        default=SSB_VAE,
-        metavar="METHOD",
-        help="what is trained (default: %(default)s)",
+    add_option(
+        settings, "--method METHOD", "what is trained (default: %(default)s)", default=SSB_VAE
     )
     for setting in fields(Recipe):
         if setting.name in SETTINGS:
@@ -548,75 +516,65 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.epilog = EPILOG
     parser.add_argument("positional", nargs="?", metavar="COLLECTION")
-    parser.add_argument(
-        "--collection", metavar="NAME", help="the collection, if its name is compare or curve"
-    )
+    add_option(parser, "--collection NAME", "the collection, if its name is compare or curve")
     add_measuring(parser)
-    parser.add_argument(
-        "--baseline",
-        type=Path,
-        metavar="FILE",
-        help="the report.json of an earlier run, to compare with",
+    add_option(
+        parser, "--baseline FILE", "the report.json of an earlier run, to compare with", type=Path
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--ignore-unmatched-queries",
-        action="store_true",
-        help="compare on the queries that both runs have; without this, other queries are an error",
+        "compare on the queries that both runs have; without this, other queries are an error",
     )
     former, flag = "--common-queries", "--ignore-unmatched-queries"
     add_former_flag(parser, former, flag, "ignore_unmatched_queries", nargs=0)
-    parser.add_argument(
-        "--gate",
-        metavar="FILE",
-        help="TOML file with min, max_drop, alpha, detect and level of metrics, such as P@100 and"
+    add_option(
+        parser,
+        "--gate FILE",
+        "TOML file with min, max_drop, alpha, detect and level of metrics, such as P@100 and"
         " hybrid nDCG@10; exit with 1 if one fails",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--allow-training-queries",
-        action="store_true",
-        help="gate the values although the encoder learned from all queries",
+        "gate the values although the encoder learned from all queries",
     )
-    parser.add_argument("--min-p100", type=float, metavar="X", help="exit with 1 if P@100 is lower")
-    parser.add_argument(
-        "--out",
+    add_option(parser, "--min-p100 X", "exit with 1 if P@100 is lower")
+    add_option(
+        parser,
+        "--out DIR",
+        "write report.json, report.md, junit.xml, index.html and run.trec to this folder",
         type=Path,
-        metavar="DIR",
-        help="write report.json, report.md, junit.xml, index.html and run.trec to this folder",
     )
-    parser.add_argument(
-        "--rankings",
-        nargs="+",
-        action="extend",
-        choices=JUDGED_RANKINGS,
-        metavar="NAME",
-        help="measure these rankings of the collection, and test their differences"
+    add_option(
+        parser,
+        "--rankings NAME ...",
+        "measure these rankings of the collection, and test their differences"
         f" (default: that of searches, and hamming): {', '.join(RANKINGS)};"
         f" NAME+SCORE rescores their candidates: {', '.join(RESCORERS)}",
+        choices=JUDGED_RANKINGS,
     )
-    parser.add_argument(
-        "--oversample",
-        type=float,
-        metavar="X",
-        help="candidates for each hit of a rescored ranking (default: 4)",
+    add_option(
+        parser, "--oversample X", "candidates for each hit of a rescored ranking (default: 4)"
     )
-    parser.add_argument(
-        "--codes-weights",
+    add_option(
+        parser,
+        "--codes-weights W",
+        "measure hybrid with each of these weights of codes beside words, too, such as 0 .5 1",
         nargs="+",
         type=float,
-        metavar="W",
-        help="measure hybrid with each of these weights of codes beside words, too, such as 0 .5 1",
     )
-    parser.add_argument(
-        "--teacher",
-        metavar="T",
-        help="compare the order of codes with that of these vectors of the documents, as coherence"
+    add_option(
+        parser,
+        "--teacher T",
+        "compare the order of codes with that of these vectors of the documents, as coherence"
         " does: a file of vectors or an encoder's folder (default: the vectors that the documents"
         " have)",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--explain",
-        action="store_true",
-        help="show the worst queries with their right answers: rank and score under each ranking,"
+        "show the worst queries with their right answers: rank and score under each ranking,"
         " and the words and bits that match",
     )
     add_json(parser)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hummingbit.commands.options import OptionError, read_judged_queries
+from hummingbit.commands.options import OptionError, add_option, read_judged_queries
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import Qrels
 from hummingbit.evaluation.fusion import (
@@ -46,18 +46,16 @@ MADE_OF_TRAINING = (
 def add_weight(parser: argparse.ArgumentParser) -> None:
     """Add the options of the weight."""
     weight = parser.add_mutually_exclusive_group()
-    weight.add_argument(
-        "--weight",
-        metavar="W",
-        help="the weight of codes beside words in hybrid rankings; encoder: that of the encoder",
+    add_option(
+        weight,
+        "--weight W",
+        "the weight of codes beside words in hybrid rankings; encoder: that of the encoder",
     )
-    weight.add_argument(
-        "--fit",
-        action="store_true",
-        help="fit the weight to judged queries, or to queries made from the documents",
+    add_option(
+        weight, "--fit", "fit the weight to judged queries, or to queries made from the documents"
     )
-    parser.add_argument("--queries", metavar="FILE", help="with --fit: the judged queries")
-    parser.add_argument("--qrels", metavar="FILE", help="with --fit: their judgements")
+    add_option(parser, "--queries FILE", "with --fit: the judged queries")
+    add_option(parser, "--qrels FILE", "with --fit: their judgements")
 
 
 def check_weight(args: argparse.Namespace) -> None:

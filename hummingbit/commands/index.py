@@ -27,6 +27,7 @@ from hummingbit.commands.options import (
     add_folder,
     add_label_field,
     add_layout,
+    add_option,
     add_passages,
     add_reading,
     add_service,
@@ -155,56 +156,51 @@ def configure_documents(actions: Actions) -> None:
     """Add the actions."""
     build = add_action(actions, "build", run_build, "build a collection from documents")
     kind = build.add_mutually_exclusive_group()
-    kind.add_argument(
-        "--encoder",
-        metavar="NAME",
-        help="an encoder of the data folder, or sign, whose bits are the signs of vectors"
+    add_option(
+        kind,
+        "--encoder NAME",
+        "an encoder of the data folder, or sign, whose bits are the signs of vectors"
         " (default: that of hummingbit-models)",
     )
-    kind.add_argument(
+    add_option(
+        kind,
         "--no-encoder",
+        "search the texts by words alone; index reindex can give them an encoder later",
         dest="bits",
         action="store_const",
         const=0,
-        help="search the texts by words alone; index reindex can give them an encoder later",
     )
-    build.add_argument(
-        "--dimensions",
-        type=int,
-        metavar="N",
-        help="the numbers of a vector, with --encoder sign",
-    )
-    kind.add_argument(
-        "--bits",
-        type=int,
+    add_option(build, "--dimensions N", "the numbers of a vector, with --encoder sign")
+    add_option(
+        kind,
+        "--bits N",
+        "the code length, if the documents bring their own codes",
         action=BitsOption,
-        metavar="N",
-        help="the code length, if the documents bring their own codes",
     )
-    build.add_argument(
-        "--language",
-        metavar="NAME",
-        help="the language of the texts for searches by words, such as german; none for texts"
+    add_option(
+        build,
+        "--language NAME",
+        "the language of the texts for searches by words, such as german; none for texts"
         " without stems (default: found)",
     )
-    build.add_argument(
+    add_option(
+        build,
         "--search-by",
+        "the search engine; every engine returns the same results (default: %(default)s)",
         choices=INDEX_TYPES,
         default=AUTO,
-        help="the search engine; every engine returns the same results (default: %(default)s)",
     )
-    build.add_argument(
-        "--index-fields",
-        nargs="+",
-        action="extend",
-        metavar="FIELD",
-        help="payload fields to index, so that filters on them need not read the payloads",
+    add_option(
+        build,
+        "--index-fields FIELD ...",
+        "payload fields to index, so that filters on them need not read the payloads",
     )
-    build.add_argument(
+    add_option(
+        build,
         "--keep-vectors",
+        "how vectors are kept on disk: whole, rounded, or not at all (default: %(default)s)",
         choices=FORMS,
         default=FLOAT32,
-        help="how vectors are kept on disk: whole, rounded, or not at all (default: %(default)s)",
     )
     add_passages(build)
     add = add_action(
@@ -213,22 +209,21 @@ def configure_documents(actions: Actions) -> None:
     for action in (build, add):
         action.add_argument("sources", nargs="+", metavar="SOURCE", help=source_help())
         add_reading(action)
-        action.add_argument(
-            "--jobs",
-            type=int,
+        add_option(
+            action,
+            "--jobs N",
+            "encoding processes (default: one per core, here %(default)s)",
             default=available_cores(),
-            metavar="N",
-            help="encoding processes (default: one per core, here %(default)s)",
         )
-        action.add_argument(
+        add_option(
+            action,
             "--allow-unknown",
-            action="store_true",
-            help="accept a corpus even if the encoder knows no word of most of its documents",
+            "accept a corpus even if the encoder knows no word of most of its documents",
         )
-        action.add_argument(
-            "--expires",
-            metavar="WHEN",
-            help="when the documents expire: after 90s, 15m, 12h or 30d, or at a time (2027-01-31)",
+        add_option(
+            action,
+            "--expires WHEN",
+            "when the documents expire: after 90s, 15m, 12h or 30d, or at a time (2027-01-31)",
         )
     get = add_action(actions, "get", run_get, "print documents as JSON lines")
     get.add_argument("ids", nargs="+", metavar="ID")
@@ -241,55 +236,38 @@ def configure_documents(actions: Actions) -> None:
     for action in (delete, payload):
         action.add_argument("ids", nargs="*", metavar="ID")
         add_filter(action)
-    payload.add_argument(
-        "--set", metavar="JSON", help="give keys these values, such as '{\"reviewed\": true}'"
+    add_option(payload, "--set JSON", "give keys these values, such as '{\"reviewed\": true}'")
+    add_option(payload, "--merge JSON", "merge objects into objects; null removes a key (RFC 7396)")
+    add_option(payload, "--overwrite JSON", "replace the whole payload")
+    add_option(payload, "--remove FIELD ...", "remove fields", default=[])
+    add_option(
+        payload,
+        "--expires WHEN",
+        "when the documents expire: after 90s, 15m, 12h or 30d, at a time, or never",
     )
-    payload.add_argument(
-        "--merge", metavar="JSON", help="merge objects into objects; null removes a key (RFC 7396)"
-    )
-    payload.add_argument("--overwrite", metavar="JSON", help="replace the whole payload")
-    payload.add_argument(
-        "--remove", nargs="+", action="extend", default=[], metavar="FIELD", help="remove fields"
-    )
-    payload.add_argument(
-        "--expires",
-        metavar="WHEN",
-        help="when the documents expire: after 90s, 15m, 12h or 30d, at a time, or never",
-    )
-    payload.add_argument(
-        "--if-generation", type=int, metavar="N", help="only if the collection is at generation N"
-    )
+    add_option(payload, "--if-generation N", "only if the collection is at generation N")
     scroll = add_action(actions, "scroll", run_scroll, "print documents in order, as JSON lines")
-    scroll.add_argument(
-        "--sort",
-        nargs="+",
-        action="extend",
+    add_option(
+        scroll,
+        "--sort FIELD ...",
+        "sort by payload fields; FIELD:desc is descending. Documents without one come last",
         default=[],
-        metavar="FIELD",
-        help="sort by payload fields; FIELD:desc is descending. Documents without one come last",
     )
-    scroll.add_argument(
-        "--limit", type=int, metavar="N", help="the number of documents to print (default: all)"
-    )
-    scroll.add_argument(
-        "--payload-fields", nargs="+", metavar="FIELD", help="print only these fields of payloads"
-    )
+    add_option(scroll, "--limit N", "the number of documents to print (default: all)")
+    add_option(scroll, "--payload-fields FIELD", "print only these fields of payloads", nargs="+")
     add_filter(scroll)
     facets = add_action(actions, "facets", run_facets, "count the values of payload fields")
     facets.add_argument("fields", nargs="+", metavar="FIELD")
-    facets.add_argument(
-        "--limit",
-        type=int,
+    add_option(
+        facets,
+        "--limit N",
+        "the number of values to count, the most frequent (default: %(default)s)",
         default=DEFAULT_BUCKETS,
-        metavar="N",
-        help="the number of values to count, the most frequent (default: %(default)s)",
     )
     widths = facets.add_mutually_exclusive_group()
-    widths.add_argument(
-        "--interval", type=float, metavar="X", help="a histogram of numbers, X wide"
-    )
-    widths.add_argument(
-        "--calendar-interval", choices=[*CALENDAR], help="a histogram of dates and times, in UTC"
+    add_option(widths, "--interval X", "a histogram of numbers, X wide")
+    add_option(
+        widths, "--calendar-interval", "a histogram of dates and times, in UTC", choices=[*CALENDAR]
     )
     add_filter(facets)
     for action in (build, add, get, count, delete, payload, scroll, facets):
@@ -588,36 +566,27 @@ def configure_duplicates(actions: Actions) -> None:
         "list clusters of documents that hardly differ, one on each line",
         with_url=False,
     )
-    duplicates.add_argument(
-        "--radius",
+    add_option(
+        duplicates,
+        "--radius R",
+        "the largest number of bits in which the codes of near-duplicates differ",
         type=int,
         required=True,
-        metavar="R",
-        help="the largest number of bits in which the codes of near-duplicates differ",
     )
-    duplicates.add_argument(
-        "--confirm",
+    add_option(
+        duplicates,
+        "--confirm J",
+        "also compare the texts: the least Jaccard similarity of their shingles, such as 0.5",
         type=float,
-        metavar="J",
-        help="also compare the texts: the least Jaccard similarity of their shingles, such as 0.5",
     )
-    duplicates.add_argument(
-        "--shingle",
-        type=int,
-        default=5,
-        metavar="N",
-        help="terms in a shingle (default: %(default)s)",
-    )
-    duplicates.add_argument(
-        "--delete",
-        action="store_true",
-        help="delete all documents of a cluster but one",
-    )
-    duplicates.add_argument(
+    add_option(duplicates, "--shingle N", "terms in a shingle (default: %(default)s)", default=5)
+    add_option(duplicates, "--delete", "delete all documents of a cluster but one")
+    add_option(
+        duplicates,
         "--keep",
+        "the document that --delete keeps (default: %(default)s)",
         choices=("oldest", "newest"),
         default="oldest",
-        help="the document that --delete keeps (default: %(default)s)",
     )
     add_json(duplicates, "the clusters and, last, the summary as JSON lines")
 
@@ -657,32 +626,26 @@ OPTIONS = ("encoder", "codes", "bits", "vector_field", "vector_type")
 def add_stores(parser: argparse.ArgumentParser) -> None:
     """Add the options that other stores' files need."""
     group = parser.add_argument_group("files of other stores")
-    group.add_argument(
-        "--from", dest="store", choices=sorted(STORES), help="the store that wrote FILE"
+    add_option(group, "--from", "the store that wrote FILE", dest="store", choices=sorted(STORES))
+    add_option(
+        group,
+        "--encoder NAME",
+        "build a collection with this encoder, which encodes the texts or the vectors",
     )
-    group.add_argument(
-        "--encoder",
-        metavar="NAME",
-        help="build a collection with this encoder, which encodes the texts or the vectors",
-    )
-    group.add_argument(
+    add_option(
+        group,
         "--codes",
-        choices=PACKINGS,
-        help="build a collection of codes from the vectors: from the sign of each number, or from"
+        "build a collection of codes from the vectors: from the sign of each number, or from"
         " bytes of 0 to 255 (ubinary) or -128 to 127 (binary) that hold packed codes",
+        choices=PACKINGS,
     )
-    group.add_argument(
-        "--bits",
-        type=int,
-        action=BitsOption,
-        metavar="N",
-        help="use the first N bits of codes (default: all)",
-    )
-    group.add_argument("--vector-field", metavar="NAME", help="the vector, if there are several")
-    group.add_argument(
+    add_option(group, "--bits N", "use the first N bits of codes (default: all)", action=BitsOption)
+    add_option(group, "--vector-field NAME", "the vector, if there are several")
+    add_option(
+        group,
         "--vector-type",
+        "the type of a vector whose bytes Milvus wrote to Parquet",
         choices=VECTOR_TYPES,
-        help="the type of a vector whose bytes Milvus wrote to Parquet",
     )
     add_layout(parser)
 
@@ -839,11 +802,7 @@ def configure_upkeep(actions: Actions) -> None:
     list_.set_defaults(run=run_list)
     stats = add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")
     verify = add_action(actions, "verify", run_verify, "check every document, code and checksum")
-    verify.add_argument(
-        "--accept-loss",
-        action="store_true",
-        help="if acknowledged writes are missing, continue without them",
-    )
+    add_option(verify, "--accept-loss", "if acknowledged writes are missing, continue without them")
     compact = add_action(actions, "compact", run_compact, "free the space of deleted documents")
     rank = add_action(
         actions, "rank", run_rank, "choose a collection's default ranking and the weight of codes"
@@ -875,32 +834,29 @@ def configure_upkeep(actions: Actions) -> None:
         metavar="FIELD",
         help="the fields of payloads to index, and no others; without any, list the indexed ones",
     )
-    fields.add_argument("--none", action="store_true", help="index no fields")
+    add_option(fields, "--none", "index no fields")
     train = actions.add_parser(
         "train", help="train an encoder on a collection of a service, as a job there"
     )
     train.add_argument("collection", metavar="COLLECTION", help="a collection or an alias")
-    train.add_argument(
+    add_option(
+        train,
         "--method",
+        "what is trained (default: by labels, texts and vectors, as hummingbit train)",
         choices=DOCUMENT_METHODS,
-        help="what is trained (default: by labels, texts and vectors, as hummingbit train)",
     )
-    train.add_argument(
-        "--set",
+    add_option(
+        train,
+        "--set NAME=VALUE",
+        "a setting of the method, such as n_bits=128; may be given several times",
         dest="settings",
         action="append",
         type=_parse_setting,
         default=[],
-        metavar="NAME=VALUE",
-        help="a setting of the method, such as n_bits=128; may be given several times",
     )
-    train.add_argument(
-        "--encoder", metavar="NAME", help="the encoder's name (default: COLLECTION's, or --into)"
-    )
-    train.add_argument(
-        "--into", metavar="NAME", help="reindex the documents into a collection of this name"
-    )
-    train.add_argument("--alias", metavar="NAME", help="the alias to move to that collection")
+    add_option(train, "--encoder NAME", "the encoder's name (default: COLLECTION's, or --into)")
+    add_option(train, "--into NAME", "reindex the documents into a collection of this name")
+    add_option(train, "--alias NAME", "the alias to move to that collection")
     add_label_field(train)
     add_service(train)
     add_json(train)
@@ -1123,19 +1079,14 @@ def _change_aliases(args: argparse.Namespace, action: AliasAction) -> None:
 def configure_reindex(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("collection", metavar="COLLECTION")
-    parser.add_argument(
-        "--encoder", required=True, metavar="NAME", help="the encoder of the new collection"
-    )
-    parser.add_argument(
-        "--into", required=True, metavar="NAME", help="the name of the new collection"
-    )
-    parser.add_argument(
-        "--alias", metavar="NAME", help="the alias to move to it once it is complete"
-    )
-    parser.add_argument(
+    add_option(parser, "--encoder NAME", "the encoder of the new collection", required=True)
+    add_option(parser, "--into NAME", "the name of the new collection", required=True)
+    add_option(parser, "--alias NAME", "the alias to move to it once it is complete")
+    add_option(
+        parser,
         "--search-by",
+        "the search engine of the new collection (default: that of COLLECTION)",
         choices=INDEX_TYPES,
-        help="the search engine of the new collection (default: that of COLLECTION)",
     )
     add_folder(parser)
     add_json(parser)

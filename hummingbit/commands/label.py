@@ -17,6 +17,7 @@ from hummingbit.commands.options import (
     add_action,
     add_data_dir,
     add_label_field,
+    add_option,
     add_service,
     check_folder_above,
     naming,
@@ -162,27 +163,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_files(actions)
     retrain = actions.add_parser("retrain", help="train an encoder on the labels, as a job")
     retrain.add_argument("collection", metavar="COLLECTION", help="a collection or an alias")
-    retrain.add_argument("--into", metavar="NAME", help="the name of the new collection")
-    retrain.add_argument(
-        "--alias", metavar="NAME", help="the alias to move to it (default: COLLECTION)"
-    )
-    retrain.add_argument(
-        "--auto", action="store_true", help="go live without confirmation if the gate passes"
-    )
+    add_option(retrain, "--into NAME", "the name of the new collection")
+    add_option(retrain, "--alias NAME", "the alias to move to it (default: COLLECTION)")
+    add_option(retrain, "--auto", "go live without confirmation if the gate passes")
     add_label_field(retrain)
-    retrain.add_argument(
-        "--min-gain", type=float, metavar="X", help="the gain in mAP@100 that the gate asks for"
-    )
-    retrain.add_argument(
+    add_option(retrain, "--min-gain X", "the gain in mAP@100 that the gate asks for")
+    add_option(
+        retrain,
         "--accept-uncertain",
-        action="store_true",
+        "pass although the held-out labels are too few to tell, or known to the encoder",
         default=None,
-        help="pass although the held-out labels are too few to tell, or known to the encoder",
     )
-    retrain.add_argument("--epochs", type=int, metavar="N", help="passes over the documents")
-    retrain.add_argument(
-        "--bits", dest="n_bits", type=int, action=BitsOption, metavar="N", help="bits in a code"
-    )
+    add_option(retrain, "--epochs N", "passes over the documents")
+    add_option(retrain, "--bits N", "bits in a code", dest="n_bits", action=BitsOption)
     retrain.set_defaults(run=run_retrain)
     confirm = actions.add_parser("confirm", help="go live with the encoder of a retraining")
     confirm.set_defaults(run=run_confirm)
@@ -197,26 +190,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "train", help="train for the retraining jobs of a service without torch"
     )
     add_data_dir(train)
-    train.add_argument("--once", action="store_true", help="exit when no job is waiting")
+    add_option(train, "--once", "exit when no job is waiting")
     train.set_defaults(run=run_train)
 
 
 def _configure_labels(actions: Actions) -> None:
     suggest = add_action(actions, "suggest", run_suggest, "print the documents to label next")
-    suggest.add_argument(
-        "-n",
-        "--limit",
-        dest="n",
-        type=int,
-        default=10,
-        metavar="N",
-        help="how many documents (default: %(default)s)",
+    add_option(
+        suggest, "-n --limit N", "how many documents (default: %(default)s)", dest="n", default=10
     )
-    suggest.add_argument(
+    add_option(
+        suggest,
         "--method",
+        "how to choose them (default: %(default)s)",
         default=DEFAULT_METHOD,
         choices=SUGGESTION_METHODS,
-        help="how to choose them (default: %(default)s)",
     )
     add_json(suggest, "whole documents as JSON lines")
     set_ = add_action(actions, "set", run_set, "label a document")
@@ -224,23 +212,20 @@ def _configure_labels(actions: Actions) -> None:
     set_.add_argument(
         "labels", nargs="*", metavar="LABEL", help="its labels; give none if no class fits"
     )
-    set_.add_argument(
-        "--grade",
-        type=int,
+    add_option(
+        set_,
+        "--grade N",
+        "how well the labels fit; 0: not at all (default: %(default)s)",
         default=1,
-        metavar="N",
-        help="how well the labels fit; 0: not at all (default: %(default)s)",
     )
-    set_.add_argument("--remove", action="store_true", help="remove your label instead")
+    add_option(set_, "--remove", "remove your label instead")
     stats = add_action(actions, "stats", run_stats, "count labels and measure agreement")
     for action in (suggest, stats):
         add_label_field(action)
     for action in (set_, stats):
         add_json(action)
     for action in (suggest, set_):
-        action.add_argument(
-            "--who", metavar="NAME", help="the person (default: anonymous, or the key's name)"
-        )
+        add_option(action, "--who NAME", "the person (default: anonymous, or the key's name)")
 
 
 def _configure_files(actions: Actions) -> None:
@@ -255,29 +240,24 @@ def _configure_files(actions: Actions) -> None:
         action.add_argument(
             "file", nargs="?", default=STANDARD, metavar="FILE", help=f"(default: standard {other})"
         )
-        action.add_argument(
-            "--format",
-            choices=forms,
-            default=JSONL,
-            help=f"{forms_help} (default: %(default)s)",
+        add_option(
+            action, "--format", f"{forms_help} (default: %(default)s)", choices=forms, default=JSONL
         )
     pool = add_action(actions, "pool", run_pool, "write answers to your questions, to be graded")
     pool.add_argument("questions", metavar="QUESTIONS", help="a file with a question on each line")
     pool.add_argument("file", type=Path, metavar="FILE", help="the CSV to write")
-    pool.add_argument(
-        "-n", type=int, default=15, metavar="N", help="answers to a question (default: %(default)s)"
-    )
+    add_option(pool, "-n N", "answers to a question (default: %(default)s)", default=15)
     judged = add_action(actions, "judged", run_judged, "read the grades, and evaluate with them")
     judged.add_argument("file", type=Path, metavar="FILE", help="the CSV of label pool, graded")
-    judged.add_argument(
-        "--out",
+    add_option(
+        judged,
+        "--out DIR",
+        "the folder for queries.jsonl, qrels.txt and the report (default: %(default)s)",
         type=Path,
         default=Path("judged"),
-        metavar="DIR",
-        help="the folder for queries.jsonl, qrels.txt and the report (default: %(default)s)",
     )
     add_json(into)
-    into.add_argument("--who", metavar="NAME", help="the person of lines that name none")
+    add_option(into, "--who NAME", "the person of lines that name none")
 
 
 def run_suggest(args: argparse.Namespace) -> int:

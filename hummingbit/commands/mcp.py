@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hummingbit.commands.options import OptionError, add_data_dir_or_url, service_at
+from hummingbit.commands.options import OptionError, add_data_dir_or_url, add_option, service_at
 from hummingbit.foundation.errors import install_command
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " each call names its collection",
     )
     add_data_dir_or_url(parser)
-    parser.add_argument(
+    add_option(
+        parser,
         "--read-only",
-        action="store_true",
-        help="offer no tool that writes, and leave the data folder to another process",
+        "offer no tool that writes, and leave the data folder to another process",
     )
-    parser.add_argument(
-        "--http",
+    add_option(
+        parser,
+        "--http PORT",
+        "listen on this port of 127.0.0.1, at /mcp, instead of standard input",
         type=int,
-        metavar="PORT",
-        help="listen on this port of 127.0.0.1, at /mcp, instead of standard input",
     )
     parser.set_defaults(run=run)
 

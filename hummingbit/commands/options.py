@@ -64,6 +64,34 @@ class OptionError(HummingbitError, ValueError):
     """An option is invalid, or cannot be combined with another; the message names it."""
 
 
+TYPES: dict[str, Callable[[str], object]] = {"N": int, "X": float}
+"""The types of values, by what the usage of an option calls them; others are texts."""
+
+
+def add_option(
+    parser: argparse._ActionsContainer,
+    usage: str,
+    help: str,  # noqa: A002 - as in argparse
+    **settings: Any,
+) -> None:
+    """Add an option by its usage, such as ``--limit N``, with argparse's further `settings`.
+
+    The value has the type that :data:`TYPES` gives its name; ``--sort FIELD ...`` takes several,
+    and may be repeated. An option without a value is a flag, unless it has choices or an action.
+    """
+    *names, last = usage.split()
+    if last == "...":
+        last = names.pop()
+        settings |= {"nargs": "+", "action": "extend"}
+    if last.startswith("-"):
+        names.append(last)
+        if not settings.keys() & {"choices", "action"}:
+            settings["action"] = "store_true"
+    else:
+        settings = {"metavar": last, "type": TYPES.get(last), **settings}
+    parser.add_argument(*names, help=help, **settings)
+
+
 def file_help() -> str:
     """Return the help of an option for a file of documents."""
     return f"{_file_help()} or a folder of text files"
@@ -102,24 +130,24 @@ def add_data_dir_or_url(parser: argparse.ArgumentParser) -> None:
     """Add ``--data-dir`` and ``--url``, of which one may be given."""
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--data-dir", **_DATA_DIR)
-    either.add_argument(
-        "--url",
-        metavar="URL",
-        help="a running service instead of a data folder; the key is read from HUMMINGBIT_KEY",
+    add_option(
+        either,
+        "--url URL",
+        "a running service instead of a data folder; the key is read from HUMMINGBIT_KEY",
     )
 
 
 def add_passages(parser: argparse.ArgumentParser, default: str = "no") -> None:
     """Add ``--passages``; `default` is what the help says of a command without it."""
-    parser.add_argument(
-        "--passages",
+    add_option(
+        parser,
+        "--passages WORDS",
+        f"split texts into passages of at most WORDS words, {Passages().words} if it is left"
+        " out; auto splits texts of more than"
+        f" {LONG:,} words only; no splits none (default: {default})",
         nargs="?",
         const=Passages(),
         type=_parse_passages,
-        metavar="WORDS",
-        help=f"split texts into passages of at most WORDS words, {Passages().words} if it is left"
-        " out; auto splits texts of more than"
-        f" {LONG:,} words only; no splits none (default: {default})",
     )
 
 
@@ -144,17 +172,18 @@ def add_reading(parser: argparse.ArgumentParser, *, label_field: bool = True) ->
     A command with a ``--label-field`` of its own passes false for `label_field`.
     """
     reading = add_layout(parser, label_field=label_field)
-    reading.add_argument(
-        "--data-root",
+    add_option(
+        reading,
+        "--data-root DIR",
+        "the folder of the named data sets (default: $HUMMINGBIT_DATA)",
         type=Path,
-        metavar="DIR",
-        help="the folder of the named data sets (default: $HUMMINGBIT_DATA)",
     )
-    reading.add_argument(
+    add_option(
+        reading,
         "--on-error",
+        "stop at a bad line (default), or skip it",
         choices=("stop", "skip"),
         default="stop",
-        help="stop at a bad line (default), or skip it",
     )
 
 
@@ -165,44 +194,36 @@ def add_layout(
     by_name = ("id; without one, NAME:LINE", "text", "label or labels")
     id_default, text_default, label_default = ("found",) * 3 if are_found else by_name
     reading = parser.add_argument_group("reading")
-    reading.add_argument(
-        "--id-field",
-        metavar="NAME",
-        help=f"the field that holds a document's id (default: {id_default})",
+    add_option(
+        reading, "--id-field NAME", f"the field that holds a document's id (default: {id_default})"
     )
-    reading.add_argument(
-        "--text-field",
-        nargs="+",
-        action="extend",
+    add_option(
+        reading,
+        "--text-field NAME ...",
+        f"the field of its text (default: {text_default}); several are joined, one a line",
         default=[],
-        metavar="NAME",
-        help=f"the field of its text (default: {text_default}); several are joined, one a line",
     )
     if label_field:
-        reading.add_argument(
-            "--label-field",
+        add_option(
+            reading,
+            "--label-field NAME",
+            f"the field that holds its label (default: {label_default})",
             dest="read_label_field",
-            metavar="NAME",
-            help=f"the field that holds its label (default: {label_default})",
         )
-    reading.add_argument(
-        "--payload-fields",
+    add_option(
+        reading,
+        "--payload-fields NAME",
+        "the fields to keep as its payload (default: all others)",
         nargs="*",
         action="extend",
-        metavar="NAME",
-        help="the fields to keep as its payload (default: all others)",
     )
-    reading.add_argument(
+    add_option(
+        reading,
         "--no-header",
-        action="store_true",
-        help="the first line of a CSV or TSV file is a document: its fields are column1, column2 …",
+        "the first line of a CSV or TSV file is a document: its fields are column1, column2 …",
     )
-    reading.add_argument(
-        "--encoding", metavar="NAME", help="encoding of text files (default: detected)"
-    )
-    reading.add_argument(
-        "--html", action="store_true", help="the texts are HTML: leave the tags out"
-    )
+    add_option(reading, "--encoding NAME", "encoding of text files (default: detected)")
+    add_option(reading, "--html", "the texts are HTML: leave the tags out")
     return reading
 
 
@@ -302,10 +323,8 @@ def add_out(
     parser: argparse.ArgumentParser, owner: str = "encoder", *, required: bool = True
 ) -> None:
     """Add ``--out`` and ``--overwrite``, for the folder that an encoder is written to."""
-    parser.add_argument(
-        "--out", required=required, type=Path, metavar="FOLDER", help=f"the {owner}'s folder"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an encoder at --out")
+    add_option(parser, "--out FOLDER", f"the {owner}'s folder", required=required, type=Path)
+    add_option(parser, "--overwrite", "replace an encoder at --out")
 
 
 def check_out(args: argparse.Namespace) -> None:
@@ -347,9 +366,9 @@ def check_writable(folder: Path, option: str, room: int = ROOM_FOR_AN_ENCODER) -
 
 def add_serving(parser: argparse.ArgumentParser, stop: str) -> None:
     """Add ``--no-serve``, to stop after what `stop` names, and where a service is to listen."""
-    parser.add_argument("--no-serve", action="store_true", help=f"stop after the {stop}")
-    parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port (default: %(default)s)")
+    add_option(parser, "--no-serve", f"stop after the {stop}")
+    add_option(parser, "--host HOST", "address (default: %(default)s)", default="127.0.0.1")
+    add_option(parser, "--port PORT", "port (default: %(default)s)", type=int, default=8000)
 
 
 def read_judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels] | None:
@@ -568,34 +587,33 @@ def add_action(
 def add_folder(parser: argparse.ArgumentParser, *, with_url: bool = True) -> None:
     """Add ``--data-dir``, ``--engine``, ``--milvus-uri`` and, `with_url`, ``--url``."""
     (add_data_dir_or_url if with_url else add_data_dir)(parser)
-    parser.add_argument(
+    add_option(
+        parser,
         "--engine",
+        "where collections are kept: in the data folder or on Milvus (default: %(default)s)",
         choices=BACKENDS,
         default=os.environ.get("HUMMINGBIT_ENGINE", BACKENDS[0]),
-        help="where collections are kept: in the data folder or on Milvus (default: %(default)s)",
     )
-    parser.add_argument(
-        "--milvus-uri",
+    add_option(
+        parser,
+        "--milvus-uri URI",
+        "http://HOST:PORT; the token is read from HUMMINGBIT_MILVUS_TOKEN",
         default=os.environ.get("HUMMINGBIT_MILVUS_URI"),
-        metavar="URI",
-        help="http://HOST:PORT; the token is read from HUMMINGBIT_MILVUS_TOKEN",
     )
 
 
 def add_label_field(parser: argparse.ArgumentParser) -> None:
     """Add ``--label-field``, for labels besides those that people gave."""
-    parser.add_argument(
-        "--label-field",
-        metavar="NAME",
-        help="a payload field with labels for the documents that nobody has labelled",
+    add_option(
+        parser,
+        "--label-field NAME",
+        "a payload field with labels for the documents that nobody has labelled",
     )
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
     """Add ``--url`` to a command that needs a service."""
-    parser.add_argument(
-        "--url", metavar="URL", help="the service (default: $HUMMINGBIT_URL, or this machine's)"
-    )
+    add_option(parser, "--url URL", "the service (default: $HUMMINGBIT_URL, or this machine's)")
 
 
 def service_at(args: argparse.Namespace) -> Client:
@@ -669,10 +687,10 @@ def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
 
 def add_filter(parser: argparse.ArgumentParser) -> None:
     """Add ``--filter``."""
-    parser.add_argument(
-        "--filter",
-        metavar="JSON",
-        help='only documents whose payload matches, such as \'{"field": "year", "gte": 1990}\'',
+    add_option(
+        parser,
+        "--filter JSON",
+        'only documents whose payload matches, such as \'{"field": "year", "gte": 1990}\'',
     )
 
 
@@ -781,14 +799,14 @@ def read_training_data(args: argparse.Namespace, source: str) -> TrainingData:
 
 def add_word_vectors(parser: argparse._ActionsContainer, *, default: str | None = None) -> None:
     """Add the option for a file of word vectors."""
-    parser.add_argument(
-        "--word-vectors",
-        type=Path,
-        default=default,
-        metavar="FILE",
-        help="vectors of words, which help to classify texts whose words no labelled text has:"
+    add_option(
+        parser,
+        "--word-vectors FILE",
+        "vectors of words, which help to classify texts whose words no labelled text has:"
         " .npz with ids (the words) and vectors, .parquet with id and vector, or lines of a word"
         " and its numbers (.txt, .vec), as those of GloVe",
+        type=Path,
+        default=default,
     )
 
 
@@ -796,19 +814,19 @@ def add_model(
     parser: argparse._ActionsContainer, *, default: str | None = None, otherwise: str = ""
 ) -> None:
     """Add the option for a language model, and say what is done `otherwise`."""
-    parser.add_argument(
-        "--model",
-        default=default,
-        metavar="FOLDER|URL",
-        help="a language model that reads the texts: the folder of one, as sentence-transformers"
+    add_option(
+        parser,
+        "--model FOLDER|URL",
+        "a language model that reads the texts: the folder of one, as sentence-transformers"
         " saves it, which needs the extra model, or the URL of an embeddings endpoint, such as"
         f" http://localhost:11434/v1{otherwise}",
-    )
-    parser.add_argument(
-        "--model-name",
         default=default,
-        metavar="NAME",
-        help="the name of the model at the endpoint, such as nomic-embed-text",
+    )
+    add_option(
+        parser,
+        "--model-name NAME",
+        "the name of the model at the endpoint, such as nomic-embed-text",
+        default=default,
     )
 
 

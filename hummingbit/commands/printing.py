@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hummingbit.commands.options import write_text
+from hummingbit.commands.options import add_option, write_text
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import end_stage
 from hummingbit.index.facets import FacetResult
@@ -37,9 +37,7 @@ def without_controls(text: str) -> str:
 
 def add_json(parser: argparse.ArgumentParser, output: str = "the result as JSON") -> None:
     """Add ``--json``."""
-    parser.add_argument(
-        "--json", action="store_true", help=f"print {output}, and nothing else on standard output"
-    )
+    add_option(parser, "--json", f"print {output}, and nothing else on standard output")
 
 
 def add_json_or_former_file(parser: argparse.ArgumentParser, *, names: str | None = None) -> None:
@@ -47,16 +45,17 @@ def add_json_or_former_file(parser: argparse.ArgumentParser, *, names: str | Non
 
     `names` is the positional argument, if there is one, that could be mistaken for the FILE.
     """
-    parser.add_argument(
+    add_option(
+        parser,
         "--json",
+        "print the result as JSON, and nothing else on standard output; with FILE, as in the"
+        " previous release, write it there",
         action=_JsonOrFormerFile,
         names=names,
         nargs="?",
         const=True,
         default=False,
         metavar="FILE",
-        help="print the result as JSON, and nothing else on standard output; with FILE, as in the"
-        " previous release, write it there",
     )
 
 

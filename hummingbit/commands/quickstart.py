@@ -26,6 +26,7 @@ from hummingbit.commands.options import (
     OptionError,
     add_layout,
     add_model,
+    add_option,
     add_passages,
     add_serving,
     add_word_vectors,
@@ -280,33 +281,24 @@ MAX_CANDIDATES = 5
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("source", type=Path, metavar="FILE", help=file_help())
-    parser.add_argument(
-        "--name", help="name of the encoder and the collection (default: the file's)"
+    add_option(
+        parser, "--name NAME", "name of the encoder and the collection (default: the file's)"
     )
-    parser.add_argument(
-        "--bits",
-        type=int,
+    add_option(
+        parser,
+        "--bits N",
+        f"bits in a code, a multiple of 8 (default: {DEFAULT_BITS}, of --model {MODEL_BITS})",
         action=BitsOption,
-        metavar="N",
-        help=f"bits in a code, a multiple of 8 (default: {DEFAULT_BITS}, of --model {MODEL_BITS})",
     )
-    parser.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help="the folder to create (default: NAME-data)"
-    )
+    add_option(parser, "--data-dir DIR", "the folder to create (default: NAME-data)", type=Path)
     add_word_vectors(parser)
     add_model(parser, otherwise=WITHOUT_MODEL)
     add_passages(parser, default="auto if a tenth of the texts are that long")
-    parser.add_argument(
-        "--inspect", action="store_true", help="only say what is recognised in FILE, then stop"
+    add_option(parser, "--inspect", "only say what is recognised in FILE, then stop")
+    add_option(
+        parser, "--queries SOURCE", "queries of your own to choose the ranking by; needs --qrels"
     )
-    parser.add_argument(
-        "--queries",
-        metavar="SOURCE",
-        help="queries of your own to choose the ranking by; needs --qrels",
-    )
-    parser.add_argument(
-        "--qrels", metavar="FILE", help="their right answers, in TREC's format or BEIR's TSV"
-    )
+    add_option(parser, "--qrels FILE", "their right answers, in TREC's format or BEIR's TSV")
     add_serving(parser, "comparison")
     add_layout(parser, are_found=True)
     parser.set_defaults(run=run)

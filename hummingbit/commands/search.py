@@ -15,6 +15,7 @@ from hummingbit.commands.options import (
     OptionError,
     add_filter,
     add_folder,
+    add_option,
     as_json,
     open_collections,
     parse_json_option,
@@ -59,63 +60,56 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("collection", metavar="COLLECTION")
     parser.add_argument("text", nargs="?", metavar="TEXT")
-    parser.add_argument(
-        "--code", metavar="HEX", help="a packed code instead of a text or beside one"
+    add_option(parser, "--code HEX", "a packed code instead of a text or beside one")
+    add_option(parser, "--id ID", "a stored document instead of a text")
+    add_option(
+        parser, "--vector JSON", "a vector instead of a text or beside one, such as '[0.1, -0.2]'"
     )
-    parser.add_argument("--id", metavar="ID", help="a stored document instead of a text")
-    parser.add_argument(
-        "--vector",
-        metavar="JSON",
-        help="a vector instead of a text or beside one, such as '[0.1, -0.2]'",
-    )
-    parser.add_argument(
-        "--like",
+    add_option(
+        parser,
+        "--like ID",
+        "a document that hits should be like; repeat it for several",
         action="append",
         default=[],
-        metavar="ID",
-        help="a document that hits should be like; repeat it for several",
     )
-    parser.add_argument(
-        "--unlike",
+    add_option(
+        parser,
+        "--unlike ID",
+        "a document that hits should be unlike; repeat it for several",
         action="append",
         default=[],
-        metavar="ID",
-        help="a document that hits should be unlike; repeat it for several",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--strategy",
-        choices=STRATEGIES,
-        help="rank by the mean of --like and --unlike, or by the nearest of them"
+        "rank by the mean of --like and --unlike, or by the nearest of them"
         f" (default: {AVERAGE_VECTOR})",
+        choices=STRATEGIES,
     )
     for path in FLAGS.values():
         _add_flag(parser, path[-1])
     add_filter(parser)
     text = parser.add_mutually_exclusive_group()
-    text.add_argument(
+    add_option(
+        text,
         "--with-text",
-        action="store_true",
+        "print a line of the text of each hit below it; on a terminal that is the default",
         default=None,
-        help="print a line of the text of each hit below it; on a terminal that is the default",
     )
-    text.add_argument(
-        "--no-text", dest="with_text", action="store_false", help="do not print texts"
-    )
-    parser.add_argument(
+    add_option(text, "--no-text", "do not print texts", dest="with_text", action="store_false")
+    add_option(
+        parser,
         "--complete",
-        action="store_true",
-        help="print queries that begin like TEXT, with its last word completed, and search nothing",
+        "print queries that begin like TEXT, with its last word completed, and search nothing",
     )
     payload = parser.add_mutually_exclusive_group()
-    payload.add_argument("--no-payload", action="store_true", help="leave the payloads out")
-    payload.add_argument(
-        "--payload-fields", nargs="+", metavar="FIELD", help="only these fields of the payloads"
-    )
-    parser.add_argument(
-        "--facets",
+    add_option(payload, "--no-payload", "leave the payloads out")
+    add_option(payload, "--payload-fields FIELD", "only these fields of the payloads", nargs="+")
+    add_option(
+        parser,
+        "--facets FIELD",
+        "count the values of payload fields over all documents that the search finds",
         nargs="+",
-        metavar="FIELD",
-        help="count the values of payload fields over all documents that the search finds",
     )
     add_json(parser)
     add_folder(parser)

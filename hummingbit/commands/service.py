@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from hummingbit.commands.options import (
     OptionError,
     add_filter,
+    add_option,
     add_service,
     read_filter,
     read_time,
@@ -42,11 +43,8 @@ def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = 
     Other settings come from the environment, the file and the defaults. Values are checked together
     with those.
     """
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help="a TOML file of settings (default: $HUMMINGBIT_CONFIG)",
+    add_option(
+        parser, "--config FILE", "a TOML file of settings (default: $HUMMINGBIT_CONFIG)", type=Path
     )
     for name in names or Settings.model_fields:
         if name in SECRETS:
@@ -137,7 +135,7 @@ READY_SECONDS = 5.0
 def configure_ready(parser: argparse.ArgumentParser) -> None:
     """Add the settings that say where the service is."""
     add_settings(parser, ("port",))
-    parser.add_argument("--url", metavar="URL", help="a service elsewhere")
+    add_option(parser, "--url URL", "a service elsewhere")
     add_json(parser)
     parser.set_defaults(run=run_ready)
 
@@ -205,23 +203,24 @@ def configure_keys(parser: argparse.ArgumentParser) -> None:
     create = actions.add_parser(
         "create", help="create a key and print it; it cannot be shown again"
     )
-    create.add_argument(
+    add_option(
+        create,
         "--role",
+        "read: search, get and evaluate; write: also change documents; admin: everything",
         required=True,
         choices=("read", "write", "admin"),
-        help="read: search, get and evaluate; write: also change documents; admin: everything",
     )
-    create.add_argument(
-        "--expires",
-        metavar="WHEN",
-        help="when it stops working: after days or hours (30d, 12h), or at a time (2027-01-31)",
+    add_option(
+        create,
+        "--expires WHEN",
+        "when it stops working: after days or hours (30d, 12h), or at a time (2027-01-31)",
     )
-    create.add_argument(
-        "--collection",
+    add_option(
+        create,
+        "--collection NAME",
+        "a collection or alias that the key is only for; repeat it for several",
         action="append",
         default=[],
-        metavar="NAME",
-        help="a collection or alias that the key is only for; repeat it for several",
     )
     add_filter(create)
     create.set_defaults(run=create_api_key)
@@ -230,7 +229,7 @@ def configure_keys(parser: argparse.ArgumentParser) -> None:
     revoke = actions.add_parser("revoke", help="revoke a key; it stops working at once")
     revoke.set_defaults(run=revoke_api_key)
     for action in (create, revoke):
-        action.add_argument("--name", required=True, help="the name of the key")
+        add_option(action, "--name NAME", "the name of the key", required=True)
     for action in (create, listing, revoke):
         add_settings(action, ("data_dir", "keys_file"))
         add_json(action)
@@ -275,10 +274,8 @@ def configure_job(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = actions.add_parser("list", help="list the latest jobs, newest first")
-    listing.add_argument("--state", choices=get_args(JobState), help="only those in this state")
-    listing.add_argument(
-        "--limit", type=int, metavar="N", help="the largest number of jobs to list"
-    )
+    add_option(listing, "--state", "only those in this state", choices=get_args(JobState))
+    add_option(listing, "--limit N", "the largest number of jobs to list")
     listing.set_defaults(run=list_jobs)
     show = actions.add_parser("show", help="print a job as JSON")
     show.set_defaults(run=show_job)

@@ -21,6 +21,7 @@ from hummingbit.commands.options import (
     Actions,
     OptionError,
     add_folder,
+    add_option,
     naming,
     open_collections,
 )
@@ -34,10 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = _add(actions, "create", run_create, "copy a collection and its encoder")
     create.add_argument("collection", metavar="COLLECTION")
-    create.add_argument(
-        "--out",
-        metavar="FILE",
-        help="also write the snapshot to FILE, to s3://BUCKET/KEY, or with a name of its own to"
+    add_option(
+        create,
+        "--out FILE",
+        "also write the snapshot to FILE, to s3://BUCKET/KEY, or with a name of its own to"
         " s3://BUCKET/PREFIX/",
     )
     stored = _add(actions, "list", run_list, "print the snapshots, the oldest first")

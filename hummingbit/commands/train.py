@@ -15,6 +15,7 @@ from hummingbit.commands.evaluate import find_qrels
 from hummingbit.commands.options import (
     OptionError,
     add_model,
+    add_option,
     add_out,
     add_reading,
     add_setting,
@@ -105,46 +106,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, method in METHODS.items():
         neural = _add_method(methods, name, method.summary)
         if method.reconstructs:
-            neural.add_argument(
+            add_option(
+                neural,
                 "--paper",
+                "use the settings of SSB-VAE's authors for this data set (default:"
+                " snippets); they override the flags below",
                 nargs="?",
                 const="snippets",
                 choices=PAPER_DATASETS,
-                help="use the settings of SSB-VAE's authors for this data set (default:"
-                " snippets); they override the flags below",
             )
-        neural.add_argument(
+        add_option(
+            neural,
             "--device",
+            "where to compute (default: %(default)s)",
             default="cpu",
             choices=("cpu", "cuda"),
-            help="where to compute (default: %(default)s)",
         )
-        neural.add_argument("--amp", action="store_true", help="compute in bfloat16 where safe")
+        add_option(neural, "--amp", "compute in bfloat16 where safe")
         chosen = CHOSEN if method.pairs == "all" else ()
         if chosen:
-            neural.add_argument(
+            add_option(
+                neural,
                 "--no-search",
+                "choose nothing by trials, and leave out the recipe's share of words",
                 dest="search",
                 action="store_false",
-                help="choose nothing by trials, and leave out the recipe's share of words",
             )
         _add_settings(neural.add_argument_group("recipe"), Recipe, chosen)
         neural.set_defaults(run=run_neural, paper=None, search=True)
     metric = _add_method(
         methods, METRIC, "codes whose distances follow how alike the documents are"
     )
-    metric.add_argument(
-        "--similarity-file",
-        type=Path,
-        metavar="FILE",
-        help="the pairs (JSON lines of a, b, similarity) or programs (of id, program); the tree of"
+    add_option(
+        metric,
+        "--similarity-file FILE",
+        "the pairs (JSON lines of a, b, similarity) or programs (of id, program); the tree of"
         " labels (lines of parent and child), where it is not that of their dotted names; or"
         " features by id (.npz, .parquet), where they are not the documents' vectors",
+        type=Path,
     )
-    metric.add_argument(
-        "--similarity-function",
-        metavar="MODULE:FUNCTION",
-        help="the function of --similarity function: it takes two lists of ids of equal length and"
+    add_option(
+        metric,
+        "--similarity-function MODULE:FUNCTION",
+        "the function of --similarity function: it takes two lists of ids of equal length and"
         " returns the similarity of each pair, from 0 to 1",
     )
     _add_settings(metric.add_argument_group("recipe"), MetricRecipe)
@@ -157,11 +161,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     model = _add_method(methods, MODEL, "codes of what a language model knows of the texts")
     # The option may also stand before the method.
     add_model(model, default=argparse.SUPPRESS)
-    model.add_argument(
-        "--vectors",
+    add_option(
+        model,
+        "--vectors FILE",
+        "write the model's vectors of the documents to this file (.npz)",
         type=Path,
-        metavar="FILE",
-        help="write the model's vectors of the documents to this file (.npz)",
     )
     for declared in fields(ModelRecipe):
         if declared.name not in {"model", "model_name"}:
@@ -172,10 +176,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     # The options may also stand before the method.
     _add_judgements(judged, default=argparse.SUPPRESS)
-    judged.add_argument(
-        "--vectors",
-        metavar="FILE",
-        help="the vectors that train model --vectors wrote of these documents, so that the language"
+    add_option(
+        judged,
+        "--vectors FILE",
+        "the vectors that train model --vectors wrote of these documents, so that the language"
         " model need not read them again",
     )
     _add_settings(judged, JudgementRecipe)
@@ -418,13 +422,13 @@ def _recipe(args: argparse.Namespace, kind: type[R], data: TrainingData) -> R:
 
 
 def _add_language(parser: argparse.ArgumentParser, default: str = argparse.SUPPRESS) -> None:
-    parser.add_argument(
-        "--language",
+    add_option(
+        parser,
+        "--language NAME",
+        "the language whose stems texts are read by, such as german; none for words as"
+        " written (default: auto, which finds it and reads English as written)",
         default=default,
         type=_parse_language,
-        metavar="NAME",
-        help="the language whose stems texts are read by, such as german; none for words as"
-        " written (default: auto, which finds it and reads English as written)",
     )
 
 
@@ -454,22 +458,20 @@ def _add_method(methods: Any, name: str, summary: str) -> argparse.ArgumentParse
 
 def _add_judgements(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     """Add the options for an encoder to start from, and for judged queries."""
-    parser.add_argument(
-        "--judgements",
-        default=default,
-        metavar="FILE",
-        help="right answers to learn from: qrels (TREC's format or BEIR's TSV) of --queries, or"
+    add_option(
+        parser,
+        "--judgements FILE",
+        "right answers to learn from: qrels (TREC's format or BEIR's TSV) of --queries, or"
         " JSON lines that label export wrote",
+        default=default,
     )
-    parser.add_argument(
-        "--queries", default=default, metavar="SOURCE", help=f"the queries: {source_help()}"
-    )
-    parser.add_argument(
-        "--encoder",
+    add_option(parser, "--queries SOURCE", f"the queries: {source_help()}", default=default)
+    add_option(
+        parser,
+        "--encoder FOLDER",
+        "the encoder that goes on learning from --judgements",
         type=Path,
         default=default,
-        metavar="FOLDER",
-        help="the encoder that goes on learning from --judgements",
     )
 
 
@@ -480,8 +482,6 @@ def _add_settings(group: Any, recipe: Any, chosen: Sequence[str] = ()) -> None:
 
 
 def _add_files(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument(
-        "--data", required=required, metavar="SOURCE", help=f"the documents: {source_help()}"
-    )
+    add_option(parser, "--data SOURCE", f"the documents: {source_help()}", required=required)
     add_out(parser, required=required)
     add_reading(parser)
