@@ -6,7 +6,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice, repeat
@@ -116,13 +116,32 @@ from hummingbit.index.search import (
 )
 from hummingbit.index.store.columns import Column, FieldColumns, Mask
 from hummingbit.index.store.fields import damaged_runs
-from hummingbit.index.store.store import MAX_PROBLEMS, Block, Store, verify_store
+from hummingbit.index.store.store import MAX_PROBLEMS, Block, Changes, Store, verify_store
 
 # Requests and options use the name `filter`; the builtin is not needed here.
 
 
-class CollectionBase(ABC):
-    """A collection with the given description; `encoder` made its codes."""
+def check_encoder(description: Description, encoder: Encoder | None) -> None:
+    """Raise EncoderMismatch unless `encoder` made the codes of the collection."""
+    expected = description.encoder_fingerprint
+    actual = None if encoder is None else encoder.fingerprint
+    if actual != expected:
+        message = (
+            f"collection {description.name!r} was made with encoder {description.encoder_name!r},"
+            f" fingerprint {expected}; this encoder has fingerprint {actual}. To change the"
+            " encoder, index the documents again."
+        )
+        raise EncoderMismatch(message)
+    if encoder is not None and encoder.n_bits != description.n_bits:
+        bits = f"codes of {description.n_bits} bits, but its encoder makes {encoder.n_bits}"
+        raise EncoderMismatch(f"collection {description.name!r} has {bits}")
+
+
+class SearchableCollection(ABC):
+    """The search of a collection with a description, wherever its documents are stored.
+
+    What a kind of collection lacks is empty here.
+    """
 
     annotations: Annotations | None = None
     is_local = False
@@ -218,28 +237,24 @@ class CollectionBase(ABC):
         """
         return self.find(queries, SearchOptions(k, radius, **options))
 
-    @abstractmethod
-    def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
-        """See :meth:`hummingbit.index.backend.CollectionBackend.find`."""
-
     @property
-    @abstractmethod
     def indexed_fields(self) -> tuple[str, ...]:
         """See :attr:`hummingbit.index.backend.CollectionBackend.indexed_fields`."""
+        return ()
 
     @property
-    @abstractmethod
     def field_types(self) -> Mapping[str, FieldType]:
         """See :attr:`hummingbit.index.backend.CollectionBackend.field_types`."""
+        return {}
 
     @property
-    @abstractmethod
     def language(self) -> str | None:
         """See :attr:`hummingbit.index.backend.AnyCollection.language`."""
+        return None
 
-    @abstractmethod
     def bytes_on_disk(self) -> int:
         """Return the size of the collection on disk; 0 if it cannot be known."""
+        return 0
 
     def _stats(
         self,
@@ -308,26 +323,6 @@ class CollectionBase(ABC):
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_K}")
         filter_json = None if filter_ is None else filter_to_json(filter_)
         return ("scroll", self.name, self.incarnation, filter_json)
-
-
-def check_encoder(description: Description, encoder: Encoder | None) -> None:
-    """Raise EncoderMismatch unless `encoder` made the codes of the collection."""
-    expected = description.encoder_fingerprint
-    actual = None if encoder is None else encoder.fingerprint
-    if actual != expected:
-        message = (
-            f"collection {description.name!r} was made with encoder {description.encoder_name!r},"
-            f" fingerprint {expected}; this encoder has fingerprint {actual}. To change the"
-            " encoder, index the documents again."
-        )
-        raise EncoderMismatch(message)
-    if encoder is not None and encoder.n_bits != description.n_bits:
-        bits = f"codes of {description.n_bits} bits, but its encoder makes {encoder.n_bits}"
-        raise EncoderMismatch(f"collection {description.name!r} has {bits}")
-
-
-class SearchableCollection(CollectionBase, ABC):
-    """The search of a collection, wherever its documents are stored."""
 
     def answer(self, query: Query, options: Mapping[str, Any]) -> dict[str, Any]:
         """See :meth:`hummingbit.index.backend.AnyCollection.answer`."""
@@ -452,6 +447,13 @@ class SearchableCollection(CollectionBase, ABC):
         """Run a search and return its result."""
 
 
+def _is_ascii_text(query: Query) -> bool:
+    """Tell whether a query is an ASCII text of a valid length, which needs no other check."""
+    text, *others = query
+    is_ascii = text is not None and text.isascii() and all(other is None for other in others)
+    return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
+
+
 Answer = TypeVar("Answer")
 # A phrase of words that more documents have together is searched for where time is no matter.
 FEW_CANDIDATES = 200
@@ -461,13 +463,55 @@ _LAST_WORD = re.compile(r"\w{2,}$")
 ATTEMPTS = 3
 
 
-class IndexedCollection(SearchableCollection, ABC):
-    """A collection that is searched in this process, on its published generation."""
+# A collection: an encoder, a store and an index that stay consistent.
+#
+# **Writes** are described in :mod:`hummingbit.index.generations`. Once a write returns, it is
+# durable and every later search sees it.
+#
+# **Searches** are described in :mod:`hummingbit.index.search`.
+#
+# **Readers.** A process that only reads works in the same way. The writer may commit at any time;
+# :meth:`Collection.follow`, called regularly, publishes what was committed since.
 
-    store: Store
-    _published_index: PublishedIndex
-    _columns: FieldColumns
+
+class Collection(SearchableCollection):
+    """An :class:`CollectionBackend` over a store. All methods are thread-safe."""
+
+    annotations: Annotations
+    is_local = True
     _live: tuple[tuple[int, int], Mask] = ((-1, 0), np.zeros(0, dtype=np.bool_))
+
+    def __init__(
+        self,
+        store: Store,
+        encoder: Encoder | None = None,
+        *,
+        engine: str = "auto",
+        indexed: bool = True,
+    ) -> None:
+        """Open the collection in `store`, which is closed with it; `encoder` made its codes.
+
+        `engine` is the index type; see :func:`hummingbit.index.engines.choice.build`. Without
+        `indexed`, the first search builds the index, and writes before it need none.
+
+        Raises:
+            EncoderMismatch: if the collection was made with another encoder, or without one.
+            StoreError: if the store is damaged.
+        """
+        super().__init__(store.description, encoder, store.incarnation)
+        self.store = store
+        self.ranking: str = store.default_ranking() or HAMMING
+        self.own_hybrid_weight = store.hybrid_weight()
+        self._write_lock = threading.Lock()
+        self._statistics = StatisticsCache()
+        self._columns = FieldColumns(store)
+        self._published_index = PublishedIndex(store, self._write_lock, engine, self._columns)
+        self._writer = Writer(store, self._write_lock, self._published_index)
+        self.annotations = Annotations(store, self._write_lock, self._published_index)
+        if store.writable:
+            self._published_index.forget_later_words()
+        if indexed:
+            self.build_index()
 
     def recommend(
         self,
@@ -734,18 +778,18 @@ class IndexedCollection(SearchableCollection, ABC):
         It is None if a condition was evaluated on another generation.
         """
         restricted: dict[int, Rows] = {}
-        if search.queries.left_out:
-            rows = allowed
-            if rows is None:
-                rows = search.code_column.document_rows(published.generation.codes()[1])
-            examples = np.array(self.store.rows_of(search.queries.left_out), dtype=np.int64)
-            restricted[0] = np.setdiff1d(rows, examples, assume_unique=True)
-        for position, read in enumerate(search.queries.read):
+        queries, every = search.queries, allowed
+        if every is None and (queries.left_out or any(queries.read)):
+            every = search.code_column.document_rows(published.generation.codes()[1])
+        if every is None:
+            return restricted
+        if queries.left_out:
+            examples = np.array(self.store.rows_of(queries.left_out), dtype=np.int64)
+            restricted[0] = np.setdiff1d(every, examples, assume_unique=True)
+        for position, read in enumerate(queries.read):
             if read is None:
                 continue
-            rows = allowed
-            if rows is None:
-                rows = search.code_column.document_rows(published.generation.codes()[1])
+            rows = every
             if read.filter is not None:
                 matching = self._published_index.matching(read.filter)
                 if matching.generation != published.generation.number:
@@ -790,63 +834,6 @@ class IndexedCollection(SearchableCollection, ABC):
                 and words_in_order(lexical.analyzer.terms(stored[row][2] or ""), terms)
             ]
         return np.array(found, dtype=np.int64)
-
-
-def _is_ascii_text(query: Query) -> bool:
-    """Tell whether a query is an ASCII text of a valid length, which needs no other check."""
-    text, *others = query
-    is_ascii = text is not None and text.isascii() and all(other is None for other in others)
-    return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
-
-
-# A collection: an encoder, a store and an index that stay consistent.
-#
-# **Writes** are described in :mod:`hummingbit.index.generations`. Once a write returns, it is
-# durable and every later search sees it.
-#
-# **Searches** are described in :mod:`hummingbit.index.search`.
-#
-# **Readers.** A process that only reads works in the same way. The writer may commit at any time;
-# :meth:`Collection.follow`, called regularly, publishes what was committed since.
-
-
-class Collection(IndexedCollection):
-    """An :class:`CollectionBackend` over a store. All methods are thread-safe."""
-
-    annotations: Annotations
-    is_local = True
-
-    def __init__(
-        self,
-        store: Store,
-        encoder: Encoder | None = None,
-        *,
-        engine: str = "auto",
-        indexed: bool = True,
-    ) -> None:
-        """Open the collection in `store`, which is closed with it; `encoder` made its codes.
-
-        `engine` is the index type; see :func:`hummingbit.index.engines.choice.build`. Without
-        `indexed`, the first search builds the index, and writes before it need none.
-
-        Raises:
-            EncoderMismatch: if the collection was made with another encoder, or without one.
-            StoreError: if the store is damaged.
-        """
-        super().__init__(store.description, encoder, store.incarnation)
-        self.store = store
-        self.ranking: str = store.default_ranking() or HAMMING
-        self.own_hybrid_weight = store.hybrid_weight()
-        self._write_lock = threading.Lock()
-        self._statistics = StatisticsCache()
-        self._columns = FieldColumns(store)
-        self._published_index = PublishedIndex(store, self._write_lock, engine, self._columns)
-        self._writer = Writer(store, self._write_lock, self._published_index)
-        self.annotations = Annotations(store, self._write_lock, self._published_index)
-        if store.writable:
-            self._published_index.forget_later_words()
-        if indexed:
-            self.build_index()
 
     def build_index(self) -> None:
         """Build the index and the encoder's tables, where missing, so that no search has to.
@@ -934,7 +921,9 @@ class Collection(IndexedCollection):
 
     def set_bookmark(self, key: str, value: str | None) -> None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.set_bookmark`."""
-        self._writer.set_bookmark(key, value)
+        with self._writing() as changes:
+            changes.set_bookmark(key, value)
+            changes.commit_bookmark()
 
     def new_or_changed(self, documents: Sequence[Document]) -> list[Document]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.new_or_changed`."""
@@ -1019,7 +1008,8 @@ class Collection(IndexedCollection):
         check_ranking(ranking)
         if not self.n_bits:
             check_by_words(SearchOptions(1, ranking=ranking))
-        self._writer.set_ranking(ranking)
+        with self._writing() as changes:
+            changes.set_default_ranking(ranking)
         self.ranking = ranking
 
     def set_hybrid_weight(self, weight: float | None) -> None:
@@ -1027,7 +1017,8 @@ class Collection(IndexedCollection):
         check_hybrid_weight(weight)
         if not self.n_bits and weight is not None:
             raise InputError("hybrid_weight", f"needs codes; {WITHOUT_CODES}")
-        self._writer.set_hybrid_weight(weight)
+        with self._writing() as changes:
+            changes.set_hybrid_weight(weight)
         self.own_hybrid_weight = weight
 
     @property
@@ -1038,7 +1029,10 @@ class Collection(IndexedCollection):
 
     def set_language(self, language: str) -> None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.set_language`."""
-        self._writer.set_language(language if language == AUTO else check_language(language))
+        with self._writing() as changes:
+            changes.set_language(language if language == AUTO else check_language(language))
+        # The next search by words indexes the texts anew.
+        self._published_index.drop_other_language()
 
     @property
     def indexed_fields(self) -> tuple[str, ...]:
@@ -1060,7 +1054,13 @@ class Collection(IndexedCollection):
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.remember_field_types`."""
         if types.items() - self.field_types.items():
-            self._writer.remember_field_types(types)
+            with self._writing() as changes:
+                changes.remember_field_types(types)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Changes]:
+        with self._write_lock, self.store.writing() as changes:
+            yield changes
 
     def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
         """See :meth:`hummingbit.index.backend.CollectionBackend.coded_payloads`."""

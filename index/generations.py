@@ -23,7 +23,6 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 
 from hummingbit.corpus.document import Document
-from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.slices import (
@@ -122,6 +121,10 @@ WRITES_UNDER_LOCK = 4
 
 class Compactable(Protocol):
     """An immutable index of one generation."""
+
+    @property
+    def number(self) -> int:
+        """The number of the generation."""
 
     @property
     def needs_compaction(self) -> bool:
@@ -256,7 +259,7 @@ class PublishedIndex:
         if published is None:
             about_to_build()
             with acquired(self.lock):
-                published = self._catch_up()
+                published = self.catch_up()
         return published
 
     def current_with_lexical(self) -> PublishedGeneration:
@@ -326,13 +329,6 @@ class PublishedIndex:
         finally:
             self._reader = None
 
-    def catch_up(self) -> PublishedGeneration:
-        """Bring the published generation up to the current read transaction and return it.
-
-        Called with the lock held.
-        """
-        return self._catch_up()
-
     def matching(self, filter_: Filter) -> Matching:
         """Return the rows that match a filter, and the generation that this was found for."""
         return self._matching.find(filter_, self.current().generation.number)
@@ -368,14 +364,14 @@ class PublishedIndex:
             if self._published is None:
                 changes.commit()
                 return number
-            before = self._catch_up(changes.generation)
+            before = self.catch_up(changes.generation)
         after = before.generation.with_changes(number, codes, rows, removed)
         texts = TextChanges(number, changes, codes, removed)
         lexical, moments = texts.apply_to(before)
         with self.lock:
             if lexical is None:
                 # The lexical index may have been built meanwhile.
-                now = self._catch_up(changes.generation)
+                now = self.catch_up(changes.generation)
                 if now.generation is before.generation:  # nothing has expired since
                     lexical, moments = texts.apply_to(now)
             changes.commit()
@@ -401,9 +397,8 @@ class PublishedIndex:
             return
         if published.generation.number != self._store.generation():
             with self.lock, self._store.read_transaction():
-                self._catch_up()
-        with self.lock:
-            self._drop_other_language()
+                self.catch_up()
+        self.drop_other_language()
 
     def forget_later_words(self) -> None:
         """Delete a file of the word index that the store has not reached.
@@ -446,7 +441,7 @@ class PublishedIndex:
                 lexical = lexical.compacted()
             self._write_words(published, lexical, published.last_row)
 
-    def reindex_texts(self) -> None:
+    def drop_other_language(self) -> None:
         """Drop the lexical index if it is of another language than the store's."""
         with self.lock:
             self._drop_other_language()
@@ -459,7 +454,7 @@ class PublishedIndex:
             generation = published.generation.compacted()
             with self.lock:
                 # The lexical index may have been built meanwhile.
-                now = self._catch_up()
+                now = self.catch_up()
                 if now.generation is not published.generation:  # documents have expired since
                     generation = now.generation.compacted()
                     lexical = None if now.lexical is None else now.lexical.compacted()
@@ -473,7 +468,7 @@ class PublishedIndex:
         self._lexical_compaction.wait()
         self._end_saving()
 
-    def _catch_up(self, number: int | None = None) -> PublishedGeneration:
+    def catch_up(self, number: int | None = None) -> PublishedGeneration:
         """Bring the published generation up to the store's and return it.
 
         The store may be ahead because another process wrote, or because an interrupt came between
@@ -557,36 +552,33 @@ class PublishedIndex:
     def _finish_compaction(
         self, compaction: Compaction[IndexSnapshot], generation: IndexSnapshot
     ) -> IndexSnapshot | None:
-        """Publish a rebuilt generation and return it."""
-        with self._write_lock:
-            generation = compaction.replay(generation)
-            with self.lock:
-                generation = compaction.replay(generation)  # what has expired since
-                published = self._published
-                if compaction is not self._compaction or published is None:
-                    return None
-                if published.generation.number != generation.number:
-                    return None
-                self._published = published._replace(generation=generation)
-                self.compactions += 1
-        self._matching.clear()
-        return generation
+        published = self._publish_rebuilt(compaction, generation, "generation")
+        if published is not None:
+            self.compactions += 1
+            self._matching.clear()
+        return published
 
     def _finish_lexical_compaction(
         self, compaction: Compaction[LexicalIndex], lexical: LexicalIndex
     ) -> LexicalIndex | None:
-        """Publish a rebuilt lexical index and return it."""
+        return self._publish_rebuilt(compaction, lexical, "lexical")
+
+    def _publish_rebuilt(
+        self, compaction: Compaction[Index], index: Index, field: str
+    ) -> Index | None:
+        """Publish a rebuilt index in a field of the published generation, and return it."""
         with self._write_lock:
-            lexical = compaction.replay(lexical)
+            index = compaction.replay(index)
             with self.lock:
-                lexical = compaction.replay(lexical)  # what has expired since
+                index = compaction.replay(index)  # what has expired since
                 published = self._published
-                if compaction is not self._lexical_compaction or published is None:
+                if compaction not in (self._compaction, self._lexical_compaction):
                     return None
-                if published.generation.number != lexical.number:
+                if published is None or published.generation.number != index.number:
                     return None
-                self._published = published._replace(lexical=lexical)
-        return lexical
+                rebuilt: dict[str, Any] = {field: index}
+                self._published = published._replace(**rebuilt)
+        return index
 
     def _index_texts(self, generation: IndexSnapshot) -> IndexedTexts:
         """Return an index of the texts up to some row: that of the file, or else one of the store.
@@ -672,7 +664,7 @@ class PublishedIndex:
 
     def _publish_texts(self, indexed: IndexedTexts) -> PublishedGeneration:
         """Bring an index of texts up to date and publish it. Called with the lock held."""
-        published = self._catch_up()
+        published = self.catch_up()
         generation, (lexical, last_row, saved) = published.generation, indexed
         codes, rows = generation.codes()
         indexed_rows = lexical.rows()
@@ -829,53 +821,6 @@ class Writer:
             if checksum == marks[document.id][1]
         }
         return [document for document in documents if id(document) not in unchanged]
-
-    def set_bookmark(self, key: str, value: str | None) -> None:
-        """Store `value` under `key`, or delete the key if it is None; the generation is unchanged.
-
-        Raises:
-            StoreError: if the store cannot be written.
-        """
-        with self._lock, self._store.writing() as changes:
-            changes.set_bookmark(key, value)
-            changes.commit_bookmark()
-
-    def set_ranking(self, ranking: str) -> None:
-        """Make `ranking` the default ranking.
-
-        Raises:
-            StoreError: if the store cannot be written.
-        """
-        with self._lock, self._store.writing() as changes:
-            changes.set_default_ranking(ranking)
-
-    def set_hybrid_weight(self, weight: float | None) -> None:
-        """Make `weight` that of codes beside words; None takes the encoder's.
-
-        Raises:
-            StoreError: if the store cannot be written.
-        """
-        with self._lock, self._store.writing() as changes:
-            changes.set_hybrid_weight(weight)
-
-    def set_language(self, language: str) -> None:
-        """Set the language of the texts; the next search by words indexes them anew.
-
-        Raises:
-            StoreError: if the store cannot be written.
-        """
-        with self._lock, self._store.writing() as changes:
-            changes.set_language(language)
-        self._published_index.reindex_texts()
-
-    def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
-        """Remember the types of more payload fields.
-
-        Raises:
-            StoreError: if the store cannot be written.
-        """
-        with self._lock, self._store.writing() as changes:
-            changes.remember_field_types(types)
 
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None

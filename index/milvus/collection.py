@@ -476,11 +476,6 @@ class MilvusCollection(SearchableCollection):
         """Run a search and return its result; see "No snapshots" above."""
         return search_on_milvus(search, self._store, self._progress.now())
 
-    @property
-    def language(self) -> str | None:
-        """None: collections on Milvus have no word index."""
-        return None
-
     def set_language(self, language: str) -> None:
         """Raise an InputError: collections on Milvus have no word index."""
         message = f"is {language[:40]!r}; a collection on Milvus has no word index, and no language"
@@ -500,11 +495,6 @@ class MilvusCollection(SearchableCollection):
         check_hybrid_weight(weight)
         raise InputError("hybrid_weight", "collections on Milvus have no hybrid ranking")
 
-    @property
-    def indexed_fields(self) -> tuple[str, ...]:
-        """See :attr:`hummingbit.index.backend.CollectionBackend.indexed_fields`: there are none."""
-        return ()
-
     def set_indexed_fields(
         self,
         fields: Sequence[str],
@@ -513,11 +503,6 @@ class MilvusCollection(SearchableCollection):
         """Raise an InputError unless `fields` is empty: Milvus evaluates filters itself."""
         check_fields_on_milvus(fields)
         return []
-
-    @property
-    def field_types(self) -> Mapping[str, FieldType]:
-        """See :attr:`hummingbit.index.backend.CollectionBackend.field_types`: there are none."""
-        return {}
 
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
         """Do nothing; the documents show the types."""
@@ -549,10 +534,6 @@ class MilvusCollection(SearchableCollection):
             ),
             problems=[],
         )
-
-    def bytes_on_disk(self) -> int:
-        """Return 0, because Milvus does not report it."""
-        return 0
 
     def close(self) -> None:
         """Close the collection after a write in progress has finished."""
