@@ -11,7 +11,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.facets import Facet, Facets, SortField
-from hummingbit.index.filters import And, Filter, HasId, Not, Or
+from hummingbit.index.filters import And, Filter, HasId, leaves_of
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import (
@@ -37,12 +37,8 @@ SETTINGS = frozenset(
 
 def check_is_of_payloads(filter_: Filter) -> None:
     """Raise InputError if a filter names ids, so that payloads alone do not decide it."""
-    if isinstance(filter_, HasId):
+    if any(isinstance(leaf, HasId) for leaf in leaves_of(filter_)):
         raise InputError("filter", "has has_id; a key's filter must be of payload fields only")
-    for part in filter_.parts if isinstance(filter_, And | Or) else ():
-        check_is_of_payloads(part)
-    if isinstance(filter_, Not):
-        check_is_of_payloads(filter_.part)
 
 
 class FilteredCollection:

@@ -230,13 +230,19 @@ def _to_object(filter_: Filter) -> dict[str, Any]:
     return {"field": filter_.field, **condition}
 
 
+def leaves_of(filter_: Filter) -> Iterator[FieldCondition | HasId]:
+    """Yield the conditions that a filter combines."""
+    if isinstance(filter_, And | Or):
+        yield from chain.from_iterable(map(leaves_of, filter_.parts))
+    elif isinstance(filter_, Not):
+        yield from leaves_of(filter_.part)
+    else:
+        yield filter_
+
+
 def fields_of(filter_: Filter) -> frozenset[str]:
     """Return the fields that a filter uses."""
-    if isinstance(filter_, Not):
-        return fields_of(filter_.part)
-    if isinstance(filter_, And | Or):
-        return frozenset().union(*map(fields_of, filter_.parts))
-    return frozenset() if isinstance(filter_, HasId) else frozenset({filter_.field})
+    return frozenset(leaf.field for leaf in leaves_of(filter_) if not isinstance(leaf, HasId))
 
 
 def ids_of(filter_: Filter) -> tuple[str, ...] | None:
@@ -250,11 +256,7 @@ def ids_of(filter_: Filter) -> tuple[str, ...] | None:
 
 def is_indexable(filter_: Filter) -> bool:
     """Tell whether the values of its fields decide a filter, if all of them are indexed."""
-    if isinstance(filter_, Not):
-        return is_indexable(filter_.part)
-    if isinstance(filter_, And | Or):
-        return all(map(is_indexable, filter_.parts))
-    return isinstance(filter_, IndexableCondition)
+    return all(isinstance(leaf, IndexableCondition) for leaf in leaves_of(filter_))
 
 
 def implied_filter(filter_: Filter, fields: Collection[str]) -> Filter | None:
@@ -523,20 +525,18 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise _wrong(location, f"is nested deeper than {MAX_DEPTH} levels; use fewer")
         if not isinstance(value, Mapping):
-            raise _wrong(location, f"is {abbreviate(value)}; {FORMS}")
+            raise _unfit(value, location, FORMS)
         if "field" in value:
             return self._condition(value, location)
         if len(value) != 1 or next(iter(value)) not in ("and", "or", "not", "has_id"):
-            raise _wrong(location, f"is {abbreviate(dict(value))}; {FORMS}")
+            raise _unfit(dict(value), location, FORMS)
         ((name, inner),) = value.items()
         if name == "has_id":
             return self._has_id(inner, _inside(location, name))
         if name == "not":
             return Not(self.parse(inner, _inside(location, "not"), depth + 1))
         if not isinstance(inner, list) or not inner:
-            raise _wrong(
-                _inside(location, name), f"is {abbreviate(inner)}; it must be a list of filters"
-            )
+            raise _unfit(inner, _inside(location, name), "it must be a list of filters")
         parts = tuple(
             self.parse(part, _inside(location, f"{name}[{at}]"), depth + 1)
             for at, part in enumerate(inner)
@@ -557,43 +557,36 @@ class _Parser:
             message = f"must have one condition, or the bounds of one range; it has {present}"
             raise _wrong(location, message)
         (name,) = names
+        content, location = value[name], _inside(location, name)
         if name in PRESENCE:
-            if not isinstance(value[name], bool):
-                raise _wrong(
-                    _inside(location, name),
-                    f"is {abbreviate(value[name])}; it must be true or false",
-                )
-            return PRESENCE[name](field, value[name])
+            if not isinstance(content, bool):
+                raise _unfit(content, location, "it must be true or false")
+            return PRESENCE[name](field, content)
         if name in {"prefix", "contains"}:
-            part = _parse_scalar(value[name], _inside(location, name))
+            part = _parse_scalar(content, location)
             if not isinstance(part, str):
-                raise _wrong(
-                    _inside(location, name), f"is {abbreviate(value[name])}; it must be a string"
-                )
+                raise _unfit(content, location, "it must be a string")
             return HasText(field, part, is_prefix=name == "prefix")
-        values = [value[name]] if name == "eq" else value[name]
+        values = [content] if name == "eq" else content
         if not isinstance(values, list) or not values:
-            raise _wrong(
-                _inside(location, "in"), f"is {abbreviate(values)}; it must be a list with a value"
-            )
-        self._values += len(values)
-        if self._values > MAX_VALUES:
-            raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
-        return AnyOf(
-            field, tuple(_parse_scalar(value, _inside(location, name)) for value in values)
-        )
+            raise _unfit(values, location, "it must be a list with a value")
+        self._count_values(values)
+        return AnyOf(field, tuple(_parse_scalar(value, location) for value in values))
 
     def _has_id(self, ids: object, location: str) -> HasId:
         if isinstance(ids, str):
             ids = [ids]
         if not isinstance(ids, list) or not ids or not all(isinstance(id_, str) for id_ in ids):
-            raise _wrong(location, f"is {abbreviate(ids)}; it must be a list of ids")
-        self._values += len(ids)
-        if self._values > MAX_VALUES:
-            raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
+            raise _unfit(ids, location, "it must be a list of ids")
+        self._count_values(ids)
         for id_ in ids:
             _check_unicode(id_, location)
         return HasId(tuple(ids))
+
+    def _count_values(self, values: Sequence[object]) -> None:
+        self._values += len(values)
+        if self._values > MAX_VALUES:
+            raise InputError("filter", f"has more than {MAX_VALUES} values; use fewer")
 
     def _range(self, field: str, bounds: dict[str, Any], location: str) -> InRange:
         if len({"gt", "gte"} & set(bounds)) > 1 or len({"lt", "lte"} & set(bounds)) > 1:
@@ -603,20 +596,16 @@ class _Parser:
         }
         kinds = {kind_of(bound) for bound in parsed.values()}
         if len(kinds) > 1 or bool in kinds:
-            values = abbreviate(list(bounds.values()))
-            raise _wrong(
-                location, f"has the bounds {values}; they must be all numbers or all strings"
-            )
+            rule = "they must be all numbers or all strings"
+            raise _wrong(location, f"has the bounds {abbreviate([*bounds.values()])}; {rule}")
         return InRange(field, **parsed)
 
 
 def _parse_field(value: object, location: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_FIELD_LENGTH:
-        raise _wrong(
-            location, f"is {abbreviate(value)}; it must be 1 to {MAX_FIELD_LENGTH} characters long"
-        )
+        raise _unfit(value, location, f"it must be 1 to {MAX_FIELD_LENGTH} characters long")
     if "\0" in value:
-        raise _wrong(location, f"is {abbreviate(value)}; it must not contain NUL")
+        raise _unfit(value, location, "it must not contain NUL")
     _check_unicode(value, location)
     return value
 
@@ -627,16 +616,14 @@ def _parse_scalar(value: object, location: str) -> Scalar:
     if isinstance(value, int | float):
         number = json_number(value) if isinstance(value, int) else value
         if not math.isfinite(number):
-            raise _wrong(location, f"is {abbreviate(value)}; a number must be below 1.8e308")
+            raise _unfit(value, location, "a number must be below 1.8e308")
         return number
     if not isinstance(value, str):
         hint = "; is_null and is_missing find what has no value" if value is None else ""
-        raise _wrong(
-            location, f"is {abbreviate(value)}; it must be a string, a number, true or false{hint}"
-        )
+        raise _unfit(value, location, f"it must be a string, a number, true or false{hint}")
     if len(value) > MAX_STRING_LENGTH or "\0" in value:
-        rule = f"at most {MAX_STRING_LENGTH} characters, none of them NUL"
-        raise _wrong(location, f"is {abbreviate(value)}; a string must have {rule}")
+        rule = f"a string must have at most {MAX_STRING_LENGTH} characters, none of them NUL"
+        raise _unfit(value, location, rule)
     _check_unicode(value, location)
     return value
 
@@ -645,13 +632,15 @@ def _check_unicode(value: str, location: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _wrong(
-            location, f"is {abbreviate(value)}; it must not contain a lone surrogate"
-        ) from None
+        raise _unfit(value, location, "it must not contain a lone surrogate") from None
 
 
 def _inside(location: str, name: str) -> str:
     return f"{location}.{name}" if location else name
+
+
+def _unfit(value: object, location: str, rule: str) -> InputError:
+    return _wrong(location, f"is {abbreviate(value)}; {rule}")
 
 
 def _wrong(location: str, message: str) -> InputError:

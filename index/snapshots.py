@@ -23,8 +23,8 @@ import sqlite3
 import stat
 import tarfile
 import threading
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -469,17 +469,11 @@ class Snapshots:
             SnapshotError: if it cannot be written.
             StoreError: if `copy_store` raises it.
         """
-        try:
-            partial = begin_folder(self.path)
-            try:
-                snapshot = _write_snapshot(partial, copy_store, encoder)
-                if before_appearing is not None:
-                    before_appearing(snapshot.id)
-                finish_folder(partial)
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
-        except OSError as error:
-            raise SnapshotError(f"the snapshot cannot be written: {error.strerror}") from error
+        with self._new_folder() as partial:
+            snapshot = _write_snapshot(partial, copy_store, encoder)
+            if before_appearing is not None:
+                before_appearing(snapshot.id)
+            finish_folder(partial)
         return snapshot
 
     def add(self, tar: Path, *, link: bool = False) -> Snapshot:
@@ -492,24 +486,30 @@ class Snapshots:
             InvalidSnapshot: if it is not a complete, intact snapshot.
             SnapshotError: if it cannot be read, or the snapshot cannot be written.
         """
+        with self._new_folder() as partial:
+            _copy_or_link(tar, partial / TAR, link=link)
+            digest = sha256_of(partial / TAR)
+            existing = self.with_sha256(digest)
+            if existing is not None:
+                return existing
+            with TemporaryDirectory(dir=partial) as scratch:
+                (artifact := Path(scratch) / "artifact").mkdir()
+                contents, _ = check_snapshot(partial / TAR, Path(scratch) / STORE, artifact)
+            snapshot = _record(partial, contents, digest)
+            finish_folder(partial)
+        return snapshot
+
+    @contextmanager
+    def _new_folder(self) -> Iterator[Path]:
+        """Yield a partial folder, which is deleted unless it was finished."""
         try:
             partial = begin_folder(self.path)
             try:
-                _copy_or_link(tar, partial / TAR, link=link)
-                digest = sha256_of(partial / TAR)
-                existing = self.with_sha256(digest)
-                if existing is not None:
-                    return existing
-                with TemporaryDirectory(dir=partial) as scratch:
-                    (artifact := Path(scratch) / "artifact").mkdir()
-                    contents, _ = check_snapshot(partial / TAR, Path(scratch) / STORE, artifact)
-                snapshot = _record(partial, contents, digest)
-                finish_folder(partial)
+                yield partial
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
         except OSError as error:
             raise SnapshotError(f"the snapshot cannot be written: {error.strerror}") from error
-        return snapshot
 
     def with_sha256(self, sha256: str) -> Snapshot | None:
         """Return the oldest snapshot whose file has the SHA-256, or None."""

@@ -8,7 +8,6 @@ this does not answer.
 
 from __future__ import annotations
 
-import copy
 import heapq
 import itertools
 import math
@@ -22,23 +21,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.codes import Codes, hamming_distance, pack_bits
+from hummingbit.encoder.codes import Codes, pack_bits
 from hummingbit.foundation.arrays import sorted_distinct
-from hummingbit.index.engines.flat import FlatIndex, pad, scan_of, scanned_codes
+from hummingbit.index.engines.flat import Marks, PortableIndex, pad, scan_of, scanned_codes
 from hummingbit.index.engines.protocol import (
-    COPIED_FRACTION,
-    FARTHEST,
-    After,
-    ImmutableIndex,
     Neighbours,
     Rows,
-    Weights,
     check_codes,
-    check_search,
-    check_weights,
-    no_neighbours,
 )
-from hummingbit.index.engines.weighted import rows_after, weighted_distances, within_distance
+from hummingbit.index.engines.weighted import weighted_distances, within_distance
 
 # The distinct codes among many, and the rows of each: its posting list.
 #
@@ -118,18 +109,13 @@ class Candidates(NamedTuple):
     distances: Integers
 
 
-class PostingIndex(ImmutableIndex):
-    """An immutable code index over distinct codes.
-
-    :meth:`without` removes rows: it returns an index that shares everything with this one except
-    the marks of live rows. Any number of threads can search at once.
-    """
+class PostingIndex(PortableIndex):
+    """A :class:`PortableIndex` over distinct codes."""
 
     def __init__(self, n_bits: int, rows: Rows, postings: Postings) -> None:
         super().__init__(rows)
         self.n_bits = n_bits
         self._postings = postings
-        self._live = np.ones(len(rows), dtype=np.bool_)
         self._live_counts = np.diff(postings.offsets)
 
     @abstractmethod
@@ -140,16 +126,6 @@ class PostingIndex(ImmutableIndex):
     def _candidates(self, queries: Codes, k: int, radius: int) -> list[Candidates]:
         """Find, for each query, every distinct code that may hold one of its k nearest rows."""
 
-    def without(self, rows: Rows) -> Self:
-        """Return the index without `rows`; unknown rows are ignored."""
-        positions = sorted_distinct(self._live_positions(rows))
-        if not len(positions):
-            return self
-        live, live_counts = self._live.copy(), self._live_counts.copy()
-        live[positions] = False
-        np.subtract.at(live_counts, self._postings.code_of[positions], 1)
-        return self._with_live(live, live_counts, self._n_live - len(positions))
-
     def counted_codes(self) -> tuple[Codes, Integers]:
         """Return the distinct codes that a search can find and the number of rows with each."""
         live = np.flatnonzero(self._live_counts)
@@ -158,28 +134,7 @@ class PostingIndex(ImmutableIndex):
     def _codes_at(self, positions: Rows) -> Codes:
         return self._codes_of(self._postings.code_of[positions])
 
-    def _live_of(self, positions: Rows) -> Rows:
-        return positions[self._live[positions]]
-
-    def search(
-        self,
-        queries: Codes,
-        k: int,
-        radius: int | None = None,
-        allowed_rows: Rows | None = None,
-        after: After | None = None,
-    ) -> list[Neighbours]:
-        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search`."""
-        check_search(self, queries, k, radius, allowed_rows)
-        if allowed_rows is not None:
-            return self._only(allowed_rows).search(queries, k, radius, None, after)
-        radius = self.n_bits if radius is None else min(radius, self.n_bits)
-        if after is not None:
-            every = (hamming_distance(self._distinct_codes(), query) for query in queries)
-            return [self._rows_after(distances, k, after, radius) for distances in every]
-        k = min(k, len(self))
-        if k == 0:
-            return no_neighbours(len(queries))
+    def _nearest(self, queries: Codes, k: int, radius: int) -> list[Neighbours]:
         if len(queries) == 1:
             return self._expand(self._candidates(queries, k, radius), 1, k)
         # Queries repeat as codes do, so each distinct query is searched once.
@@ -193,39 +148,23 @@ class PostingIndex(ImmutableIndex):
             results += self._expand(self._candidates(batch, k, radius), len(batch), k)
         return [results[number] for number in same]
 
-    def search_weighted(
-        self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
-    ) -> list[Neighbours]:
-        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
-        check_weights(self, weights, k, allowed_rows)
-        if allowed_rows is not None:
-            return self._only(allowed_rows).search_weighted(weights, k, None, after)
-        if after is not None:
-            every = (weighted_distances(self._distinct_codes(), query) for query in weights)
-            return [self._rows_after(distances, k, after) for distances in every]
-        k = min(k, len(self))
-        if k == 0:
-            return no_neighbours(len(weights))
-        return [self._expand([self._weighted_candidates(query, k)], 1, k)[0] for query in weights]
+    def _nearest_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
+        return self._expand([self._weighted_candidates(weights, k)], 1, k)[0]
 
     def _weighted_candidates(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
         """Find every distinct code as near as the k-th row by weighted distance."""
         query = pack_bits(weights[None] > 0)
         seeds = sorted_distinct(join_candidates(self._candidates(query, k, self.n_bits)).codes)
         limit = self._limit(seeds, weighted_distances(self._codes_of(seeds), weights), k)
-        codes, distances = within_distance(self._distinct_codes(), weights, limit)
+        codes, distances = within_distance(self._every_code(), weights, limit)
         live = np.flatnonzero(self._live_counts[codes])
         codes, distances = codes[live], distances[live]
         near = np.flatnonzero(distances <= self._limit(codes, distances, k))
         owners = np.zeros(len(near), dtype=np.int64)
         return Candidates(owners, codes[near], distances[near].astype(np.int64))
 
-    def _rows_after(
-        self, distances: npt.NDArray[Any], k: int, after: After, limit: int = FARTHEST
-    ) -> Neighbours:
-        """See :func:`hummingbit.index.engines.weighted.rows_after`; distances are of the codes."""
-        of_rows = distances[self._postings.code_of]
-        return rows_after(self._rows, of_rows, k, after, live=self._live, limit=limit)
+    def _of_rows(self, distances: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.asarray(distances[self._postings.code_of])
 
     def _limit(self, codes: Integers, distances: npt.NDArray[np.int32], k: int) -> int:
         """Return the distance of the k-th row of some codes, which have at least k rows."""
@@ -233,24 +172,13 @@ class PostingIndex(ImmutableIndex):
         reached = self._live_counts[codes[order]].cumsum()
         return int(distances[order[np.searchsorted(reached, k)]])
 
-    def _distinct_codes(self) -> Codes:
-        """Return every distinct code, by number."""
+    def _every_code(self) -> Codes:
         return self._codes_of(np.arange(len(self._live_counts)))
 
-    def _only(self, allowed_rows: Rows) -> Self | FlatIndex:
-        """Return an index of the rows `allowed_rows` that a search can find."""
-        positions = self._live_positions(allowed_rows)
-        if len(positions) * COPIED_FRACTION < len(self._rows):
-            return FlatIndex(self._codes_at(positions), self._rows[positions])
-        live = np.zeros(len(self._rows), dtype=np.bool_)
-        live[positions] = True
-        code_of = self._postings.code_of[positions]
-        live_counts = np.bincount(code_of, minlength=len(self._live_counts))
-        return self._with_live(live, live_counts, len(positions))
-
-    def _with_live(self, live: npt.NDArray[np.bool_], live_counts: Integers, n_live: int) -> Self:
-        index = copy.copy(self)
-        vars(index).update(_live=live, _live_counts=live_counts, _n_live=n_live)
+    def _with_live(self, live: Marks) -> Self:
+        index = super()._with_live(live)
+        code_of, n_codes = self._postings.code_of[live], len(self._live_counts)
+        index._live_counts = np.bincount(code_of, minlength=n_codes)  # noqa: SLF001 - its own
         return index
 
     def _expand(self, parts: Sequence[Candidates], n_queries: int, k: int) -> list[Neighbours]:
@@ -267,7 +195,7 @@ class PostingIndex(ImmutableIndex):
         keys = ((queries * (self.n_bits + 1) + distances) * len(self._rows)).repeat(
             sizes
         ) + positions
-        if self.n_dead:
+        if self._live is not None:
             keys = keys[self._live[positions]]
         keys.sort()
         steps, positions = np.divmod(keys, len(self._rows))
@@ -613,7 +541,7 @@ class DistinctIndex(PostingIndex):
             found = nearest_codes(weights, k, self._live_counts, lookups.find, lookups.words.dtype)
         return super()._weighted_candidates(weights, k) if found is None else found
 
-    def _distinct_codes(self) -> Codes:
+    def _every_code(self) -> Codes:
         return self._codes[:, : self.n_bits // 8]
 
     def _codes_of(self, numbers: Positions | Integers) -> Codes:

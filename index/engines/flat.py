@@ -10,7 +10,8 @@ the tests compare it with the oracle.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,40 +47,31 @@ Marks = npt.NDArray[np.bool_]
 CANDIDATES = 4
 
 
-class FlatIndex(ImmutableIndex):
-    """An immutable code index that scans all codes.
+class PortableIndex(ImmutableIndex):
+    """An immutable code index that FAISS and numpy search.
 
-    :meth:`without` removes rows: it returns an index that shares the codes with this one. Any
-    number of threads can search at once.
+    :meth:`without` removes rows: it returns an index that shares everything with this one except
+    the marks of live rows. Any number of threads can search at once.
     """
 
-    name = "flat"
+    _live: Marks | None = None
+    """Which positions are live; None if all are."""
 
-    def __init__(self, codes: Codes, rows: Rows) -> None:
-        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
+    @abstractmethod
+    def _nearest(self, queries: Codes, k: int, radius: int) -> list[Neighbours]:
+        """Search for some queries within a radius; `k` is from 1 to the number of live rows."""
 
-        Raises:
-            ValueError: if the shapes or types are others, or the rows do not ascend.
-        """
-        check_codes(codes, rows)
-        super().__init__(rows)
-        self.n_bits = codes.shape[1] * 8
-        self._scan = scan_of(codes)
-        self._live: Marks | None = None
+    @abstractmethod
+    def _nearest_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
+        """Search for one query by weighted distance; `k` is as above."""
 
-    def without(self, rows: Rows) -> FlatIndex:
-        """Return the index without `rows`; unknown rows are ignored."""
-        positions = positions_of(self._rows, rows)
-        live = np.ones(len(self._rows), dtype=np.bool_) if self._live is None else self._live.copy()
-        live[positions] = False
-        return self._with_live(live)
+    @abstractmethod
+    def _every_code(self) -> Codes:
+        """Return the codes that :meth:`_of_rows` takes distances of."""
 
-    def _codes_at(self, positions: Rows) -> Codes:
-        codes: Codes = self._all_codes()[positions]
-        return codes
-
-    def _live_of(self, positions: Rows) -> Rows:
-        return positions if self._live is None else positions[self._live[positions]]
+    def _of_rows(self, distances: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the distance of each row, given those of :meth:`_every_code`."""
+        return distances
 
     def search(
         self,
@@ -93,27 +85,95 @@ class FlatIndex(ImmutableIndex):
         check_search(self, queries, k, radius, allowed_rows)
         if allowed_rows is not None:
             return self._only(allowed_rows).search(queries, k, radius, None, after)
+        radius = self.n_bits if radius is None else min(radius, self.n_bits)
         if after is not None:
-            limit = FARTHEST if radius is None else radius
-            every = (hamming_distance(self._all_codes(), query) for query in queries)
-            return [
-                rows_after(self._rows, distances, k, after, live=self._live, limit=limit)
-                for distances in every
-            ]
+            every = (hamming_distance(self._every_code(), query) for query in queries)
+            return [self._rows_after(distances, k, after, radius) for distances in every]
         k = min(k, self._n_live)
         if not k or not len(queries):
             return no_neighbours(len(queries))
-        if self._live is None:
-            distances, positions = self._scan.search(pad(queries), k)
-            found = [
-                Neighbours(*neighbours)
-                for neighbours in zip(
-                    self._rows[positions], distances.astype(np.int64), strict=True
-                )
-            ]
+        return self._nearest(queries, k, radius)
+
+    def search_weighted(
+        self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
+    ) -> list[Neighbours]:
+        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
+        check_weights(self, weights, k, allowed_rows)
+        if allowed_rows is not None:
+            return self._only(allowed_rows).search_weighted(weights, k, None, after)
+        if after is not None:
+            every = (weighted_distances(self._every_code(), query) for query in weights)
+            return [self._rows_after(distances, k, after, FARTHEST) for distances in every]
+        k = min(k, self._n_live)
+        if not k:
+            return no_neighbours(len(weights))
+        return [self._nearest_weighted(query, k) for query in weights]
+
+    def without(self, rows: Rows) -> Self:
+        """Return the index without `rows`; unknown rows are ignored."""
+        live = np.ones(len(self._rows), np.bool_) if self._live is None else self._live.copy()
+        live[positions_of(self._rows, rows)] = False
+        return self._with_live(live)
+
+    def _live_of(self, positions: Rows) -> Rows:
+        return positions if self._live is None else positions[self._live[positions]]
+
+    def _rows_after(
+        self, distances: npt.NDArray[Any], k: int, after: After, limit: int
+    ) -> Neighbours:
+        of_rows = self._of_rows(distances)
+        return rows_after(self._rows, of_rows, k, after, live=self._live, limit=limit)
+
+    def _only(self, allowed_rows: Rows) -> PortableIndex:
+        """Return an index of the rows `allowed_rows` that a search can find."""
+        positions = self._live_positions(allowed_rows)
+        if len(positions) * COPIED_FRACTION < len(self._rows):
+            return FlatIndex(self._codes_at(positions), self._rows[positions])
+        live = np.zeros(len(self._rows), dtype=np.bool_)
+        live[positions] = True
+        return self._with_live(live)
+
+    def _with_live(self, live: Marks) -> Self:
+        index = copy.copy(self)
+        vars(index).update(_live=live, _n_live=int(np.count_nonzero(live)))
+        return index
+
+
+class FlatIndex(PortableIndex):
+    """A :class:`PortableIndex` that scans all codes."""
+
+    name = "flat"
+
+    def __init__(self, codes: Codes, rows: Rows) -> None:
+        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
+
+        Raises:
+            ValueError: if the shapes or types are others, or the rows do not ascend.
+        """
+        check_codes(codes, rows)
+        super().__init__(rows)
+        self.n_bits = codes.shape[1] * 8
+        self._scan = scan_of(codes)
+
+    def _codes_at(self, positions: Rows) -> Codes:
+        codes: Codes = self._every_code()[positions]
+        return codes
+
+    def _nearest(self, queries: Codes, k: int, radius: int) -> list[Neighbours]:
+        queries = pad(queries)
+        if self._live is not None:
+            nearest = self._search_live(queries, k, self._live)
         else:
-            found = self._search_live(pad(queries), k, self._live)
-        return found if radius is None else [_within(neighbours, radius) for neighbours in found]
+            distances, positions = self._scan.search(queries, k)
+            both = zip(self._rows[positions], distances.astype(np.int64), strict=True)
+            nearest = [Neighbours(*neighbours) for neighbours in both]
+        if radius == self.n_bits:
+            return nearest
+        ends = [np.searchsorted(some.distances, radius, side="right") for some in nearest]
+        return [
+            Neighbours(some.rows[:end], some.distances[:end])
+            for some, end in zip(nearest, ends, strict=True)
+        ]
 
     def _search_live(self, queries: Codes, k: int, is_live: Marks) -> list[Neighbours]:
         """Request more than `k` results, and still more while too many of them are tombstones."""
@@ -131,50 +191,22 @@ class FlatIndex(ImmutableIndex):
             width *= 4
         return [found[number] for number in range(len(queries))]
 
-    def search_weighted(
-        self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
-    ) -> list[Neighbours]:
-        """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
-        check_weights(self, weights, k, allowed_rows)
-        if allowed_rows is not None:
-            return self._only(allowed_rows).search_weighted(weights, k, None, after)
-        if after is not None:
-            every = (weighted_distances(self._all_codes(), query) for query in weights)
-            return [
-                rows_after(self._rows, distances, k, after, live=self._live) for distances in every
-            ]
-        return [self._search_one_weighted(query, k) for query in weights]
-
-    def _search_one_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
+    def _nearest_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
         limit = None
         if CANDIDATES * k < self._n_live:
             # Among all rows, the k-th weighted distance is no larger than among these.
             (near,) = self.search(pack_bits(weights[None] > 0), CANDIDATES * k)
             limit = int(np.partition(weighted_distances(self.codes_of(near.rows), weights), k)[k])
-        positions, distances = within_distance(self._all_codes(), weights, limit)
+        positions, distances = within_distance(self._every_code(), weights, limit)
         if self._live is not None:
             live = self._live[positions]
             positions, distances = positions[live], distances[live]
         nearest = nearest_positions(positions, distances, k)
         return Neighbours(self._rows[nearest.rows], nearest.distances)
 
-    def _all_codes(self) -> Codes:
-        """Return the codes of all rows, without a copy."""
+    def _every_code(self) -> Codes:
+        # without a copy
         return scanned_codes(self._scan)[:, : self.n_bits // 8]
-
-    def _only(self, allowed_rows: Rows) -> FlatIndex:
-        """Return an index of the rows `allowed_rows` that a search can find."""
-        positions = self._live_positions(allowed_rows)
-        if len(positions) * COPIED_FRACTION < len(self._rows):
-            return FlatIndex(self._all_codes()[positions], self._rows[positions])
-        live = np.zeros(len(self._rows), dtype=np.bool_)
-        live[positions] = True
-        return self._with_live(live)
-
-    def _with_live(self, live: Marks) -> FlatIndex:
-        index = copy.copy(self)
-        vars(index).update(_live=live, _n_live=int(np.count_nonzero(live)))
-        return index
 
 
 def scan_of(codes: Codes) -> faiss.IndexBinaryFlat:
@@ -208,8 +240,3 @@ def pad(codes: Codes) -> Codes:
     padded = np.zeros((len(codes), width), dtype=np.uint8)
     padded[:, :size] = codes
     return padded
-
-
-def _within(found: Neighbours, radius: int) -> Neighbours:
-    end = int(np.searchsorted(found.distances, radius, side="right"))
-    return Neighbours(found.rows[:end], found.distances[:end])

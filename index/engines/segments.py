@@ -113,10 +113,7 @@ class IndexSnapshot:
         check_search(self, queries, k, radius, None)
         nearest = self.base.search(queries, k, radius, allowed_rows, after)
         for delta in self.deltas:
-            of_delta = delta.search(queries, k, radius, allowed_rows, after)
-            nearest = [
-                _merge(older, newer, k) for older, newer in zip(nearest, of_delta, strict=True)
-            ]
+            nearest = _merge(nearest, delta.search(queries, k, radius, allowed_rows, after), k)
         return nearest
 
     def search_weighted(
@@ -125,10 +122,7 @@ class IndexSnapshot:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
         nearest = self.base.search_weighted(weights, k, allowed_rows, after)
         for delta in self.deltas:
-            of_delta = delta.search_weighted(weights, k, allowed_rows, after)
-            nearest = [
-                _merge(older, newer, k) for older, newer in zip(nearest, of_delta, strict=True)
-            ]
+            nearest = _merge(nearest, delta.search_weighted(weights, k, allowed_rows, after), k)
         return nearest
 
     def all_live_rows(self) -> Rows:
@@ -207,9 +201,12 @@ def _concatenate(
     return np.concatenate([earlier[0], later[0]]), np.concatenate([earlier[1], later[1]])
 
 
-def _merge(earlier: Neighbours, later: Neighbours, k: int) -> Neighbours:
-    """Merge two ordered results; every row of `earlier` is below every row of `later`."""
-    distances = np.concatenate([earlier.distances, later.distances])
-    rows = np.concatenate([earlier.rows, later.rows])
-    order = np.argsort(distances, kind="stable")[:k]
-    return Neighbours(rows[order], distances[order])
+def _merge(earlier: Sequence[Neighbours], later: Sequence[Neighbours], k: int) -> list[Neighbours]:
+    """Merge the ordered results of each query; rows of `earlier` are below those of `later`."""
+    merged = []
+    for older, newer in zip(earlier, later, strict=True):
+        distances = np.concatenate([older.distances, newer.distances])
+        rows = np.concatenate([older.rows, newer.rows])
+        order = np.argsort(distances, kind="stable")[:k]
+        merged.append(Neighbours(rows[order], distances[order]))
+    return merged
