@@ -9,9 +9,10 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from http.client import HTTPResponse
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ QUIET = ("--no-access-log", "--log-level", "warning")
 WORKERS = ("--workers", "2", *QUIET)
 SECONDS = 120.0
 CODE = "00ff00ff"
+LAST_CONTENTS = 3
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
@@ -67,16 +69,24 @@ class Persistent(soak.SoakClient):
     def __init__(self, address: str, seed: int, end: threading.Event, *, reads: bool) -> None:
         super().__init__(address, seed, end, reads=reads)
         self.again = 0
+        self.generation = 0
+        """The newest generation that a response named."""
         self.maybe: list[soak.WriteRecord] = []
-        """Writes that nobody acknowledged, with the generation that each has if it was made."""
+        """Writes that nobody acknowledged, with the least generation that each can have."""
 
     def _ask(self, method: str, path: str, body: Any) -> Any:
         while True:
             try:
                 response = self._http.request(method, path, json=body)
                 if response.status_code != 503:
-                    assert response.status_code == 200, response.text
-                    return response.json()
+                    if response.status_code != 200:
+                        self.unexpected.append(response.text)
+                        return None
+                    found = response.json()
+                    # A deletion that was made before it was asked again deletes nothing, and
+                    # only its generation tells that.
+                    self.generation = max(self.generation, found["generation"])
+                    return found
             except httpx.TransportError:
                 pass
             self.again += 1
@@ -85,24 +95,29 @@ class Persistent(soak.SoakClient):
                     (document["id"], document["code"], document["payload"]["tag"])
                     for document in body.get("documents", ())
                 ]
-                generation = self.writes[-1].generation + 1 if self.writes else 1
-                self.maybe.append(soak.WriteRecord(generation, documents, body.get("ids", ())))
+                deleted = body.get("ids", ())
+                self.maybe.append(soak.WriteRecord(self.generation + 1, documents, deleted))
             time.sleep(0.01)
 
 
-def unacknowledged(thread: Persistent) -> list[soak.WriteRecord]:
-    """Return the writes that were made though nobody said so: their generations are missing.
+def possible_histories(threads: Sequence[Persistent]) -> Iterator[list[soak.WriteRecord]]:
+    """Yield all writes, with each choice of those that were made though nobody said so.
 
-    Asked again, a write may be made before the first attempt, which nobody waits for any more.
+    The first thread writes, and the generations of those writes are missing. Asked again, a write
+    may be made before the first attempt, which nobody waits for any more and which may be made
+    after the next write.
     """
-    known = {write.generation for write in thread.writes}
-    maybe, found = list(thread.maybe), []
-    for generation in range(1, max(known)):
-        if generation not in known:
-            before = [item for item in maybe if item.generation <= generation]
-            maybe.remove(before[-1])
-            found.append(before[-1]._replace(generation=generation))
-    return found
+    writer = threads[0]
+    made = {write.generation: write for write in writer.writes}
+    last = max(*made, *(search.generation for thread in threads for search in thread.searches))
+    missing = [generation for generation in range(1, last + 1) if generation not in made]
+    choices = []
+    for generation in missing:
+        attempts = [item for item in writer.maybe if item.generation <= generation]
+        contents = {repr(item[1:]): item._replace(generation=generation) for item in attempts}
+        choices.append([*contents.values()][-LAST_CONTENTS:])
+    for unacknowledged in product(*choices):
+        yield sorted([*made.values(), *unacknowledged])
 
 
 def run(data_dir: Path, clients: int, seconds: float) -> dict[str, int]:
@@ -151,8 +166,10 @@ def test_whoever_is_killed_is_replaced_and_no_answer_is_wrong(tmp_path: Path) ->
         process.terminate()
         assert process.wait(SECONDS) == 0
     assert sum(thread.again for thread in threads) > 0
-    threads[0].writes += unacknowledged(threads[0])
-    assert soak.check(threads)["searches"] > 0
+    assert [problem for thread in threads for problem in thread.unexpected] == []
+    assert any(thread.searches for thread in threads)
+    wrong = [soak.differing(threads, writes) for writes in possible_histories(threads)]
+    assert [] in wrong, min(wrong, key=len)[0]
 
 
 def test_processes_end_with_their_supervisor(tmp_path: Path) -> None:

@@ -189,9 +189,27 @@ def soak(
 
 def check(threads: Sequence[SoakClient]) -> dict[str, int]:
     """Fail unless every response is right for its generation; count the requests."""
-    assert [problem for thread in threads for problem in thread.unexpected] == []
+    unexpected = [problem for thread in threads for problem in thread.unexpected]
+    assert not unexpected, unexpected[0]
     writes = sorted(write for thread in threads for write in thread.writes)
-    # Every generation is one write, and none is missing.
+    wrong = differing(threads, writes)
+    assert not wrong, f"{len(wrong)} searches differ from the oracle; the first: {wrong[0]}"
+    read = [search for thread in threads if thread.reads for search in thread.searches]
+    return {
+        "searches": sum(len(thread.searches) for thread in threads),
+        "of them at readers": len(read),
+        "generations they named": len({search.generation for search in read}),
+        "upserts": sum(1 for write in writes if write.documents),
+        "deletions": sum(1 for write in writes if write.deleted),
+        "generations": len(writes),
+    }
+
+
+def differing(threads: Sequence[SoakClient], writes: Sequence[WriteRecord]) -> list[SearchRecord]:
+    """Return the searches whose responses differ from the oracle's, if `writes` were made.
+
+    Fails unless every generation is one write, and none is missing.
+    """
     assert [write.generation for write in writes] == [*range(1, len(writes) + 1)]
     searches: dict[int, list[SearchRecord]] = defaultdict(list)
     for thread in threads:
@@ -205,16 +223,7 @@ def check(threads: Sequence[SoakClient]) -> dict[str, int]:
         if generation in searches:
             wrong += history.differing(searches.pop(generation))
     assert not searches, "an answer names a generation that nobody wrote"
-    assert wrong == []
-    read = [search for thread in threads if thread.reads for search in thread.searches]
-    return {
-        "searches": sum(len(thread.searches) for thread in threads),
-        "of them at readers": len(read),
-        "generations they named": len({search.generation for search in read}),
-        "upserts": sum(1 for write in writes if write.documents),
-        "deletions": sum(1 for write in writes if write.deleted),
-        "generations": len(writes),
-    }
+    return wrong
 
 
 def _packed(codes: Sequence[str]) -> Codes:
