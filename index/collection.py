@@ -561,25 +561,36 @@ class Collection(SearchableCollection):
         return self.store.read_codes_of(ids)
 
     def _run_search(self, search: Search) -> SearchResult:
-        filter_, lexical = search.options.filter, search.needs_words
+        work = partial(self._search_generation, search)
+        return self._on_generation(search.options.filter, work, lexical=search.needs_words)
+
+    def _on_generation(
+        self,
+        filter_: Filter | None,
+        work: Callable[[PublishedGeneration, Rows | None], Answer | None],
+        *,
+        lexical: bool = False,
+    ) -> Answer:
+        """Return what `work` makes of a generation and the rows that match, None without a filter.
+
+        It returns None if the store has changed since, and is called again on another generation.
+        """
         tried: PublishedGeneration | None = None
         for _ in range(ATTEMPTS):
-            published, allowed = self._published_index.published, None
-            if published is None or filter_ is not None or lexical:
-                published, allowed = self._published_index.search_target(filter_, lexical=lexical)
+            published, allowed = self._published_index.search_target(filter_, lexical=lexical)
             if published is tried:
                 break
-            result = self._search_generation(search, published, allowed)
-            if result is not None:
-                return result
-            # A hit was removed since, or payloads were changed. Their writer has probably published
-            # by now; taking the lock could mean waiting until the next write is on disk.
+            answer = work(published, allowed)
+            if answer is not None:
+                return answer
+            # The writer has probably published by now; taking the lock could mean waiting until the
+            # next write is on disk.
             tried = published
         with self._published_index.target_in_transaction(filter_, lexical=lexical) as target:
-            result = self._search_generation(search, *target)
-        if result is None:
+            answer = work(*target)
+        if answer is None:
             raise StoreError(f"{self.store.path}: is damaged: codes and documents do not match")
-        return result
+        return answer
 
     def _search_generation(
         self, search: Search, published: PublishedGeneration, allowed: Rows | None
@@ -709,24 +720,17 @@ class Collection(SearchableCollection):
         fields: Sequence[str],
         work: Callable[[PublishedGeneration, Mask, list[Column]], Answer | None],
     ) -> Answer:
-        """Return what `work` makes of a generation, its rows that match, and columns of fields.
+        """Return what `work` makes of a generation, its rows that match, and columns of fields."""
 
-        It is called again on another generation if it returns None.
-        """
-        about_to_build()
-        for _ in range(ATTEMPTS):
-            published, allowed = self._published_index.search_target(filter_)
-            with suppress(RowsRemoved):
+        def tabulate(published: PublishedGeneration, allowed: Rows | None) -> Answer | None:
+            try:
                 columns = [self._column(field, published) for field in fields]
-                answer = work(published, self._selected(published, allowed), columns)
-                if answer is not None:
-                    return answer
-        with self._published_index.target_in_transaction(filter_) as (published, allowed):
-            columns = [self._column(field, published) for field in fields]
-            answer = work(published, self._selected(published, allowed), columns)
-        if answer is None:
-            raise StoreError(f"{self.store.path}: is damaged: codes and documents do not match")
-        return answer
+                return work(published, self._selected(published, allowed), columns)
+            except RowsRemoved:
+                return None
+
+        about_to_build()
+        return self._on_generation(filter_, tabulate)
 
     def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
         """See :meth:`hummingbit.index.backend.AnyCollection.facets`."""

@@ -24,7 +24,7 @@ from collections.abc import Collection as Names
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypedDict, Unpack, get_args
 
 from hummingbit.foundation.errors import InputError, install_command
 from hummingbit.foundation.files import remove_leftovers
@@ -104,6 +104,18 @@ class Follower:
 
 
 ALIASES_FILE = "aliases.json"
+
+
+class CollectionSettings(TypedDict, total=False):
+    """The settings of :meth:`DataFolder.create_collection`."""
+
+    encoder: str | None
+    n_bits: int | None
+    engine: str
+    indexed_fields: Sequence[str] | None
+    keep_vectors: str
+    passages: Passages | None
+    language: str | None
 
 
 class DataFolder:
@@ -234,16 +246,7 @@ class DataFolder:
                 return self._collections.get(target)
 
     def create_collection(
-        self,
-        name: str,
-        *,
-        encoder: str | None = None,
-        n_bits: int | None = None,
-        engine: str = AUTO,
-        indexed_fields: Sequence[str] | None = None,
-        keep_vectors: str = FLOAT32,
-        passages: Passages | None = None,
-        language: str | None = None,
+        self, name: str, **settings: Unpack[CollectionSettings]
     ) -> CollectionBackend:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
@@ -261,16 +264,7 @@ class DataFolder:
             CollectionExists: if an alias or a collection with other settings has the name.
             StoreError: if it cannot be written.
         """
-        return self.find_or_create_collection(
-            name,
-            encoder=encoder,
-            n_bits=n_bits,
-            engine=engine,
-            indexed_fields=indexed_fields,
-            keep_vectors=keep_vectors,
-            passages=passages,
-            language=language,
-        )[0]
+        return self.find_or_create_collection(name, **settings)[0]
 
     def find_or_create_collection(
         self,

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache
 from itertools import chain, islice
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -62,6 +62,23 @@ class PublishedGeneration(NamedTuple):
     moments: CodeMoments | None = None
     """The moments of its codes; present if `lexical` is."""
 
+    def words_after(
+        self,
+        number: int,
+        added_texts: Callable[[], list[tuple[int, str]]],
+        codes: Codes,
+        removed: Rows,
+    ) -> tuple[LexicalIndex | None, CodeMoments | None]:
+        """Return the lexical index and the moments after a write, or None if there are none.
+
+        Only if there are, texts are read.
+        """
+        if self.lexical is None or self.moments is None:
+            return None, None
+        gone = self.generation.codes_of(self.generation.live_rows(np.sort(removed)))
+        lexical = self.lexical.with_changes(number, added_texts(), removed)
+        return lexical, self.moments.with_changes(codes, gone)
+
 
 class IndexedTexts(NamedTuple):
     """An index of the texts up to a row."""
@@ -77,36 +94,6 @@ class SearchTarget(NamedTuple):
 
     published: PublishedGeneration
     allowed_rows: Rows | None
-
-
-class TextChanges:
-    """The changes of a write to the lexical index; texts are read only if there is an index."""
-
-    def __init__(self, number: int, changes: Changes, codes: Codes, removed: Rows) -> None:
-        self._number = number
-        self._changes = changes
-        self._codes = codes
-        self._removed = removed
-        self._last_index_row = changes.last_index_row
-
-    def apply_to(
-        self, before: PublishedGeneration
-    ) -> tuple[LexicalIndex | None, CodeMoments | None]:
-        """Return the lexical index and the moments after the write, or None if there were none."""
-        if before.lexical is None or before.moments is None:
-            return None, None
-        # This write both added and removed the rows after `last_row`. Others may have expired.
-        last = self._last_index_row(before.last_row)
-        known = np.sort(self._removed[self._removed <= last])
-        removed = before.generation.codes_of(before.generation.live_rows(known))
-        return before.lexical.with_changes(*self.write), before.moments.with_changes(
-            self._codes, removed
-        )
-
-    @cached_property
-    def write(self) -> tuple[int, list[tuple[int, str]], Rows]:
-        """The arguments of :meth:`hummingbit.index.lexical.LexicalIndex.with_changes`."""
-        return self._number, self._changes.added_texts(), self._removed
 
 
 # Rebuilding an index in a thread of its own, while searches and writes continue.
@@ -366,14 +353,14 @@ class PublishedIndex:
                 return number
             before = self.catch_up(changes.generation)
         after = before.generation.with_changes(number, codes, rows, removed)
-        texts = TextChanges(number, changes, codes, removed)
-        lexical, moments = texts.apply_to(before)
+        added_texts = cache(changes.added_texts)
+        lexical, moments = before.words_after(number, added_texts, codes, removed)
         with self.lock:
             if lexical is None:
                 # The lexical index may have been built meanwhile.
                 now = self.catch_up(changes.generation)
                 if now.generation is before.generation:  # nothing has expired since
-                    lexical, moments = texts.apply_to(now)
+                    lexical, moments = now.words_after(number, added_texts, codes, removed)
             changes.commit()
             last = changes.last_row, changes.documents
             self._published = PublishedGeneration(after, *last, lexical, moments)
@@ -383,7 +370,7 @@ class PublishedIndex:
             lexical = self._published.lexical
         self._compaction.record_write((number, codes, rows, removed), after)
         if lexical is not None:
-            self._lexical_compaction.record_write(texts.write, lexical)
+            self._lexical_compaction.record_write((number, added_texts(), removed), lexical)
         return number
 
     def follow(self) -> None:
@@ -499,10 +486,8 @@ class PublishedIndex:
             no_codes = np.empty((0, self._store.description.n_bits // 8), dtype=np.uint8)
             write = before.number, no_codes, gone[:0], gone
             after = before.with_changes(*write)
-            lexical, moments = published.lexical, published.moments
-            if lexical is not None and moments is not None:
-                moments = moments.with_changes(no_codes, before.codes_of(gone))
-                lexical = lexical.with_changes(before.number, [], gone)
+            lexical, moments = published.words_after(before.number, list, no_codes, gone)
+            if lexical is not None:
                 self._lexical_compaction.record_write((before.number, [], gone), lexical)
             self._compaction.record_write(write, after)
             published = published._replace(generation=after, lexical=lexical, moments=moments)
@@ -529,13 +514,10 @@ class PublishedIndex:
                 after = before.generation.with_changes(number, codes, rows, removed)
             if len(after) != later.n_codes - _n_missing(expired, after):
                 return self._rebuild()
-            lexical, moments = before.lexical, before.moments
-            if lexical is not None and moments is not None:
-                texts = (number, list(self._store.texts(before.last_row)), removed)
-                lexical = lexical.with_changes(*texts)
-                self._lexical_compaction.record_write(texts, lexical)
-                removed_live = before.generation.live_rows(removed)
-                moments = moments.with_changes(codes, before.generation.codes_of(removed_live))
+            added_texts = cache(lambda: [*self._store.texts(before.last_row)])
+            lexical, moments = before.words_after(number, added_texts, codes, removed)
+            if lexical is not None:
+                self._lexical_compaction.record_write((number, added_texts(), removed), lexical)
         self._compaction.record_write((number, codes, rows, removed), after)
         return PublishedGeneration(after, later.last_row, later.documents, lexical, moments)
 

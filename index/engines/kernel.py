@@ -69,14 +69,11 @@ native: Any = _choose_kernel()
 class Table(NamedTuple):
     """The distinct codes of at most 64 bits, by hash, and the positions of each."""
 
-    bits: int
     keys: Keys
     """The distinct codes, followed by zeros."""
     starts: npt.NDArray[np.uint32]
     """``uint32[D + 1]``: code c is at ``positions[starts[c]:starts[c + 1]]``."""
     positions: npt.NDArray[np.int32]
-    directory: npt.NDArray[np.uint32]
-    filter: Keys
     arguments: tuple[Any, ...]
     """The table as arguments of the kernel."""
 
@@ -95,18 +92,8 @@ class Table(NamedTuple):
         directory = np.zeros(2**cell_bits + 1, dtype=np.uint32)
         filter_ = np.zeros(2 ** (filter_bits - 6), dtype=np.uint64)
         native.index(bits, cell_bits, filter_bits, n_keys, keys, directory, filter_)
-        arguments = (
-            bits,
-            cell_bits,
-            filter_bits,
-            n_keys,
-            keys,
-            starts,
-            positions,
-            directory,
-            filter_,
-        )
-        return cls(bits, keys, starts, positions, directory, filter_, arguments)
+        sizes = (bits, cell_bits, filter_bits, n_keys)
+        return cls(keys, starts, positions, (*sizes, keys, starts, positions, directory, filter_))
 
     @property
     def n_keys(self) -> int:
