@@ -1303,29 +1303,28 @@ class LexicalIndex:
         counts = Counter(terms)
         if not self.forms:
             # A correction of a word that a document has does not count.
-            factors = [1.0] * len(counts)
-            repeats = [*counts.items()]
-            for word, known in corrected:
-                for term in self.analyzer.terms(known):
-                    repeats.append((term, 1))
-                    factors.append(0.0 if self.has_word(word) else 1.0)
-            if statistics is None:
-                return self._weigh_anew(repeats, factors, hybrid=hybrid)
-            return self._weigh_again(repeats, statistics, hybrid=hybrid)
-        if statistics is not None:
+            added = [
+                (term, 0.0 if self.has_word(word) else 1.0)
+                for word, known in corrected
+                for term in self.analyzer.terms(known)
+            ]
+        elif statistics is None:
+            added = [*self._added_terms(text, words, is_known, counts).items()]
+        else:
             statistics, added_terms = _split_statistics(statistics)
-            repeats = [*counts.items(), *((term, 1) for term in added_terms)]
+            added = [(term, 1.0) for term in added_terms]
+        repeats = [*counts.items(), *((term, 1) for term, _ in added)]
+        if statistics is None:
+            known_terms = [*map(self.look_up, counts)]
+            # A stop word beside other known words weighs less.
+            others = (known.frequency and not known.is_stop for known in known_terms)
+            of_stop = STOP_WEIGHT if self.forms and any(others) else 1.0
+            factors = [of_stop if known.is_stop else 1.0 for known in known_terms]
+            factors += [factor for _, factor in added]
+            weighed = self._weigh_anew(repeats, factors, hybrid=hybrid)
+        else:
             weighed = self._weigh_again(repeats, statistics, hybrid=hybrid)
-            return weighed._replace(added=tuple(added_terms))
-        known_terms = [*map(self.look_up, counts)]
-        # A stop word beside other known words weighs less.
-        has_others = any(known.frequency and not known.is_stop for known in known_terms)
-        of_stop = STOP_WEIGHT if has_others else 1.0
-        added = self._added_terms(text, words, is_known, counts)
-        factors = [of_stop if known.is_stop else 1.0 for known in known_terms]
-        repeats = [*counts.items(), *((term, 1) for term in added)]
-        weighed = self._weigh_anew(repeats, [*factors, *added.values()], hybrid=hybrid)
-        return weighed._replace(added=tuple(added))
+        return weighed._replace(added=tuple(term for term, _ in added)) if self.forms else weighed
 
     def _weigh_anew(
         self, repeats: Sequence[tuple[str, int]], factors: Sequence[float], *, hybrid: bool

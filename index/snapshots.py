@@ -627,8 +627,7 @@ def _write_tar(tar: Path, store: Path, encoder: Path | None) -> Contents:
 
 
 def _describe(store: Path, digest: str) -> Contents:
-    opened = Store(store, writable=False)
-    try:
+    with closing(Store(store, writable=False)) as opened:
         description = opened.description
         return Contents(
             collection=description.name,
@@ -640,8 +639,6 @@ def _describe(store: Path, digest: str) -> Contents:
             created=now(),
             store_sha256=digest,
         )
-    finally:
-        opened.close()
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:

@@ -58,6 +58,13 @@ FEWEST_DOCUMENTS = 5_000
 MOST_BEHIND = 1_000
 SHARE_BEHIND = 1 / 50
 """A file is written anew if it lacks more documents than both numbers allow."""
+OF_SEGMENT = (
+    *("rows", "lengths", "terms", "starts", "positions", "impact_of", "live", "summary_sizes"),
+)
+"""The arrays of a segment, by the names of its fields; the last two may be missing."""
+OF_IMPACTS = {"counts": "counts", "openings": "openings", "impact_lengths": "lengths"}
+"""The arrays of a segment's impacts, and their fields."""
+OF_STRINGS = ("text", "starts", "numbers")
 DTYPES = frozenset({"|u1", "|b1", "<u2", "<u4", "<i4", "<i8"})
 SAMPLE = (
     "Running t-tests on Wi-Fi 6\nThe cross_entropy of CrossEntropyLoss in C++ and .NET costs"
@@ -168,28 +175,15 @@ def _arrays_of(saved: SavedWords) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     lexical, moments = saved.lexical, saved.moments
     for number, field in enumerate(_fields(lexical)):
         for at, segment in enumerate(field.segments):
-            impacts = segment.impacts
-            named: dict[str, npt.NDArray[Any] | None] = {
-                "rows": segment.rows,
-                "lengths": segment.lengths,
-                "terms": segment.terms,
-                "starts": segment.starts,
-                "positions": segment.positions,
-                "impact_of": segment.impact_of,
-                "counts": impacts.counts,
-                "openings": impacts.openings,
-                "impact_lengths": impacts.lengths,
-                "live": segment.live,
-                "summary_sizes": segment.summary_sizes,
-            }
+            named = {name: getattr(segment, name) for name in OF_SEGMENT}
+            named |= {name: getattr(segment.impacts, part) for name, part in OF_IMPACTS.items()}
             for name, array in named.items():
                 if array is not None:
                     yield f"{number}.{at}.{name}", np.ascontiguousarray(array)
     vocabulary = lexical.vocabulary
     for name, strings in (("terms", vocabulary.sorted_terms), ("words", vocabulary.sorted_words)):
-        yield f"{name}.text", strings.text
-        yield f"{name}.starts", strings.starts
-        yield f"{name}.numbers", strings.numbers
+        for part in OF_STRINGS:
+            yield f"{name}.{part}", getattr(strings, part)
     yield "rows", np.ascontiguousarray(saved.rows)
     yield "codes", np.ascontiguousarray(saved.codes)
     yield "sums", moments.sums
@@ -352,23 +346,11 @@ def _assemble(
                 for name, array in arrays.items()
                 if name.startswith(prefix)
             }
-            impacts = Impacts(own["counts"], own["openings"], own["impact_lengths"])
-            segments.append(
-                Segment(
-                    own["rows"],
-                    own["lengths"],
-                    own["terms"],
-                    own["starts"],
-                    own["positions"],
-                    own["impact_of"],
-                    impacts,
-                    own.get("live"),
-                    own.get("summary_sizes"),
-                )
-            )
+            impacts = Impacts(*map(own.pop, OF_IMPACTS))
+            segments.append(Segment(**own, impacts=impacts))
         fields.append(Field(tuple(segments)))
     terms, words = (
-        SortedStrings(*(arrays[f"{kind}.{name}"] for name in ("text", "starts", "numbers")))
+        SortedStrings(*(arrays[f"{kind}.{part}"] for part in OF_STRINGS))
         for kind in ("terms", "words")
     )
     vocabulary = Vocabulary(analyzer.stem, terms, words)

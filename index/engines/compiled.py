@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections import OrderedDict
 from dataclasses import dataclass
 from math import comb
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +111,10 @@ class CompiledIndex(ImmutableIndex):
 
     @abstractmethod
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
-        """Search with the kernel; return the cost, in words that a scan reads in the same time."""
+        """Search with the kernel; return the cost, in words that a scan reads in the same time.
+
+        The `arguments` follow the number of queries and the queries.
+        """
 
     @abstractmethod
     def _find_weighted(
@@ -156,11 +159,11 @@ class CompiledIndex(ImmutableIndex):
         allowed = allowed or self._find_allowed(allowed_rows)
         few = self._few_of(allowed, allowed_rows)
         if few is None:
-            found = self._search(queries, k, reach, allowed.bitmap, allowed.n_rows, floor)
+            nearest, cost = self._search(queries, k, reach, allowed.bitmap, allowed.n_rows, floor)
         else:
-            found = few._search(queries, k, reach, None, len(few), few._floor(after))  # noqa: SLF001
-        allowed.spent += found.cost
-        return found.nearest
+            nearest, cost = few._search(queries, k, reach, None, len(few), few._floor(after))  # noqa: SLF001
+        allowed.spent += cost
+        return nearest
 
     def search_weighted(
         self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
@@ -179,10 +182,10 @@ class CompiledIndex(ImmutableIndex):
             bitmap, n_rows = allowed.bitmap, allowed.n_rows
         if not n_rows or not len(weights):
             return no_neighbours(len(weights))
-        found = _Results(len(weights), min(k, n_rows))
-        arguments = found.arguments(weights, FARTHEST, bitmap, self._rows)
+        results = _Results(len(weights), min(k, n_rows))
+        arguments = results.arguments(FARTHEST, bitmap, self._rows)
         self._find_weighted(weights, arguments, self._floor(after))
-        return found.neighbours()
+        return results.neighbours()
 
     @property
     @abstractmethod
@@ -248,8 +251,8 @@ class CompiledIndex(ImmutableIndex):
 
     def work(self, queries: Codes, k: int) -> float:
         """Return the number of words that a scan reads in the average time of a single query."""
-        found = _Results(1, min(k, len(self._rows)))
-        arguments = found.arguments(queries[:1], self.n_bits, self._live, self._rows)
+        results = _Results(1, min(k, len(self._rows)))
+        arguments = results.arguments(self.n_bits, self._live, self._rows)
         return sum(self._find(query[None], arguments) for query in queries) / len(queries)
 
     def _search(  # noqa: PLR0917 - the arguments of the kernel
@@ -260,12 +263,13 @@ class CompiledIndex(ImmutableIndex):
         bitmap: Bitmap | None,
         n_rows: int,
         floor: tuple[int, ...] = (),
-    ) -> _Found:
+    ) -> tuple[list[Neighbours], float]:
+        """Return the nearest codes of each query, and the cost."""
         if not n_rows or not len(queries):
-            return _Found(no_neighbours(len(queries)), 0.0)
-        found = _Results(len(queries), min(k, n_rows))
-        cost = self._find(queries, (*found.arguments(queries, reach, bitmap, self._rows), *floor))
-        return _Found(found.neighbours(), cost)
+            return no_neighbours(len(queries)), 0.0
+        results = _Results(len(queries), min(k, n_rows))
+        cost = self._find(queries, (*results.arguments(reach, bitmap, self._rows), *floor))
+        return results.neighbours(), cost
 
     def _floor(self, after: After | None) -> tuple[int, ...]:
         """Return the distance and the position after which the kernel finds codes; or nothing."""
@@ -306,11 +310,6 @@ class CompiledIndex(ImmutableIndex):
         return allowed.few
 
 
-class _Found(NamedTuple):
-    nearest: list[Neighbours]
-    cost: float
-
-
 class _Results:
     """The buffers for the results of a search."""
 
@@ -320,12 +319,9 @@ class _Results:
         self._distances = np.empty((n_queries, k), dtype=np.int64)
         self._counts = np.empty(n_queries, dtype=np.int64)
 
-    def arguments(
-        self, queries: npt.NDArray[Any], reach: int, bitmap: Bitmap | None, rows: Rows
-    ) -> tuple[Any, ...]:
-        """Return the arguments of the kernel; the engine replaces the second by the queries."""
-        out = (self._rows, self._distances, self._counts)
-        return (len(queries), None, self._k, reach, bitmap, rows, *out)
+    def arguments(self, reach: int, bitmap: Bitmap | None, rows: Rows) -> tuple[Any, ...]:
+        """Return the arguments of the kernel after the queries."""
+        return (self._k, reach, bitmap, rows, self._rows, self._distances, self._counts)
 
     def neighbours(self) -> list[Neighbours]:
         return [
@@ -386,17 +382,15 @@ class ScanIndex(CompiledIndex):
         return codes if codes.shape[1] == len(self._bytes) else codes[:, self._bytes]
 
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
-        n_queries, _, *others = arguments
         words = self._words_of(queries)
-        return float(native.scan(*self._source, n_queries, words, *others))
+        return float(native.scan(*self._source, len(queries), words, *arguments))
 
     def _find_weighted(
         self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
     ) -> None:
-        n_queries, _, *others = arguments
         placed = self.placed(weights)
         # The weights stand in for the queries, which this function does not read.
-        native.scan_weighted(*self._source, n_queries, placed, *others, placed, *floor)
+        native.scan_weighted(*self._source, len(weights), placed, *arguments, placed, *floor)
 
 
 # Lookup of codes of at most 64 bits by the kernel: every code around the query, nearest first.
@@ -454,16 +448,14 @@ class LookupIndex(CompiledIndex):
         return self._codes(self._table.keys[self._code_of[positions]])
 
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
-        n_queries, _, *others = arguments
         words = words_of(queries)[:, 0]
-        return float(native.lookup(*self._table.arguments, n_queries, words, *others))
+        return float(native.lookup(*self._table.arguments, len(queries), words, *arguments))
 
     def _find_weighted(
         self, weights: Weights, arguments: tuple[Any, ...], floor: tuple[int, ...]
     ) -> None:
-        n_queries, _, *others = arguments
-        placed = self.placed(weights)
-        native.lookup_weighted(*self._table.arguments, n_queries, placed, *others, placed, *floor)
+        placed, table = self.placed(weights), self._table.arguments
+        native.lookup_weighted(*table, len(weights), placed, *arguments, placed, *floor)
 
 
 def check_lookup_length(n_bits: int) -> None:
@@ -515,9 +507,8 @@ class MultiIndex(ScanIndex):
         return np.concatenate([np.arange(first), 8 + np.arange(code_size // 2)])
 
     def _find(self, queries: Codes, arguments: tuple[Any, ...]) -> float:
-        n_queries, _, *others = arguments
-        words = self._words_of(queries)
-        return float(native.halves(*self._source, *self._tables, n_queries, words, *others))
+        words, source = self._words_of(queries), (*self._source, *self._tables)
+        return float(native.halves(*source, len(queries), words, *arguments))
 
 
 def least_multi_index_work(distances: Integers, n_bits: int, n_rows: int) -> float:
