@@ -29,7 +29,7 @@ from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.artifact import ArtifactError
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import WeightedQueries
-from hummingbit.evaluation.labelling.exchange import write_records
+from hummingbit.evaluation.labelling.exchange import read_lines, write_records
 from hummingbit.evaluation.rankings import RelevanceSettings
 from hummingbit.evaluation.relevance import query_labels
 from hummingbit.evaluation.report import Job, ReportError, parse_report
@@ -740,10 +740,13 @@ class RemoteAnnotations:
         self,
         content: bytes,
         form: str,
-        source: str,  # noqa: ARG002 - the service names the line
+        source: str,
         who: str | None = None,
     ) -> dict[str, Any]:
-        """Import records; return how many changed, and how many are of unknown ids."""
+        """Import records of `source`; return how many changed, and how many are of unknown ids."""
+        read_lines(
+            content.decode("utf-8-sig").split("\n"), form, source, who
+        )  # it names a bad line
         return dict(self._client.import_labels(self._name, content, form, who))
 
     def pool(self, question: str, n: int, depth: int) -> list[tuple[str, str]]:

@@ -21,7 +21,6 @@ from pydantic_settings import (
     EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
 from hummingbit.corpus.document import MAX_ID_LENGTH, MAX_TEXT_LENGTH
@@ -362,14 +361,14 @@ def settings_to_json(configuration: Configuration) -> dict[str, dict[str, Any]]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb"):  # pydantic's source reads a missing file as an empty one
-            source = TomlConfigSettingsSource(Settings, toml_file=path)
+        with path.open("rb") as file:
+            values = tomllib.load(file)
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
-    _check_names(source.toml_data, f"{path}: ", Settings.model_fields)
-    return source.toml_data
+    _check_names(values, f"{path}: ", Settings.model_fields)
+    return values
 
 
 def _read_environment() -> dict[str, Any]:

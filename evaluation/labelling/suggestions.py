@@ -114,6 +114,8 @@ class Pool:
 
 
 MAX_DOCUMENTS = 20_000
+MAX_SUGGESTED = 10_000
+"""The most documents that are suggested at a time."""
 MAX_CHARACTERS = 64_000_000
 DIRECTIONS = 128
 MAX_CACHED = 4
@@ -766,9 +768,12 @@ def suggest_documents(
     and `who` did not, those with the least likely labels first.
 
     Raises:
-        InputError: if `method` is not in :data:`SUGGESTION_METHODS`, or as :func:`known_labels`.
+        InputError: if `n` is not from 1 to :data:`MAX_SUGGESTED`, if `method` is not in
+            :data:`SUGGESTION_METHODS`, or as :func:`known_labels`.
         StoreError: if the collection cannot be read.
     """
+    if not 1 <= n <= MAX_SUGGESTED:
+        raise InputError("n", f"is {n}; it must be from 1 to {MAX_SUGGESTED:,}")
     _check_method(method, SUGGESTION_METHODS)
     records = collection.annotations.labels()
     begin_stage(f"reading {counted(len(collection), 'document')}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from collections.abc import Iterable
@@ -43,7 +44,11 @@ from hummingbit.evaluation.labelling.exchange import (
     write_records,
     write_sheet,
 )
-from hummingbit.evaluation.labelling.suggestions import DEFAULT_METHOD, SUGGESTION_METHODS
+from hummingbit.evaluation.labelling.suggestions import (
+    DEFAULT_METHOD,
+    MAX_SUGGESTED,
+    SUGGESTION_METHODS,
+)
 from hummingbit.foundation.errors import counted, install_command
 from hummingbit.foundation.files import replace_file
 from hummingbit.foundation.slices import begin_stage
@@ -73,10 +78,11 @@ def run_pool(args: argparse.Namespace) -> int:
     with naming(str(args.file)):
         replace_file(args.file, "\ufeff" + write_sheet(pools))
     answers = counted(sum(len(pool) for _, pool in pools), "answer")
+    command = ["hummingbit", "label", "judged", args.collection, str(args.file), *_where(args)]
     print(f"{args.file}: {answers} to {counted(len(questions), 'question')}")
     print(
         "Fill in the column grade (0 not relevant, 1 related, 2 relevant, 3 exact answer), then:"
-        f" hummingbit label judged {args.collection} {args.file} --out DIR"
+        f" {shlex.join(command)} --out DIR"
     )
     return 0
 
@@ -101,10 +107,16 @@ def run_judged(args: argparse.Namespace) -> int:
         args.out.mkdir(parents=True, exist_ok=True)
         for path, lines in ((queries, write_queries(judgements)), (qrels, write_qrels(judgements))):
             replace_file(path, "".join(f"{line}\n" for line in lines))
-    where = ["--data-dir", str(args.data_dir)] if args.url is None else ["--url", args.url]
     command = ["evaluate", "--collection", args.collection, "--queries", str(queries)]
     print(f"{counted(len(judgements), 'judgement')}: {queries}, {qrels}", flush=True)
-    return main([*command, "--qrels", str(qrels), "--out", str(args.out / "report"), *where])
+    return main([*command, "--qrels", str(qrels), "--out", str(args.out / "report"), *_where(args)])
+
+
+def _where(args: argparse.Namespace) -> list[str]:
+    """Return the options that name the service or the data folder of another command."""
+    if args.url is not None:
+        return ["--url", args.url]
+    return [] if args.data_dir == Path() else ["--data-dir", str(args.data_dir)]
 
 
 # ``hummingbit label import|export``: labels and judgements from and to files.
@@ -262,8 +274,8 @@ def _configure_files(actions: Actions) -> None:
 
 def run_suggest(args: argparse.Namespace) -> int:
     """Print a document a line: its id, its guessed labels, and the beginning of its text."""
-    if args.n < 1:
-        raise OptionError(f"-n is {args.n}; it must be at least 1")
+    if not 1 <= args.n <= MAX_SUGGESTED:
+        raise OptionError(f"-n is {args.n}; it must be from 1 to {MAX_SUGGESTED:,}")
     with open_workbench(args, writable=False) as bench:
         suggestions = bench.labels(args.collection).suggest(
             args.n, args.method, label_field=args.label_field, who=args.who

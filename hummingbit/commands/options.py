@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import gzip
 import json
 import lzma
@@ -29,7 +30,7 @@ from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import AnyCollection
 from hummingbit.index.catalog import NAME, RULE, EncoderFolder
 from hummingbit.index.data_folder import BACKENDS, DataFolder, DataFolderLocation
-from hummingbit.index.errors import DataFolderInUse
+from hummingbit.index.errors import DataFolderError, DataFolderInUse
 from hummingbit.index.filters import Filter, filter_to_json, parse_filter
 from hummingbit.index.passages import AUTO, LONG, Passages
 
@@ -657,8 +658,14 @@ def open_workbench(args: argparse.Namespace, *, writable: bool) -> LocalWorkbenc
 
 @contextmanager
 def open_encoders(args: argparse.Namespace) -> Iterator[EncoderFolder | RemoteEncoders]:
-    """Yield the encoders of the data folder, or of the service of ``--url``."""
+    """Yield the encoders of the data folder, or of the service of ``--url``.
+
+    Raises:
+        DataFolderError: if there is no such folder.
+    """
     if args.url is None:
+        if not args.data_dir.is_dir():
+            raise DataFolderError(f"{args.data_dir}: {os.strerror(errno.ENOENT)}")
         yield EncoderFolder(args.data_dir / "encoders")
         return
     from hummingbit.remote import RemoteEncoders  # noqa: PLC0415 - only a service needs it

@@ -170,9 +170,11 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
     raw = (progress.folder / REQUEST_FILE).read_bytes()
     # In slices, because requests wait meanwhile.
     body = validate(EvaluateRequest, parse_json(raw, limits.max_json_depth), limits.max_entries)
-    queries, settings = parse_evaluation(body, limits)
-    progress.step = "searching"
-    progress.advance(total=len(queries))
+    progress.step = "reading"
+    progress.advance(total=len(body.queries))
+    queries, settings = parse_evaluation(body, limits, progress.advance)
+    progress.step, progress.done = "searching", 0
+    progress.advance()
     collection = folder.collection(progress.job.collection)
     evaluated = run_job(
         collection,
@@ -192,22 +194,21 @@ def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[s
 
 
 def parse_evaluation(
-    body: EvaluateRequest, limits: Settings
+    body: EvaluateRequest, limits: Settings, read: Callable[[int], object] = lambda _: None
 ) -> tuple[list[Document], RelevanceSettings]:
-    """Return the queries and the relevance settings of a request.
+    """Return the queries and the relevance settings of a request; `read` counts the queries.
 
     Raises:
         ProblemError: pointing to the query that is invalid.
     """
-    queries = [
-        parse_item(item, limits, "queries", position, id=item.id or str(position))
-        for position, item in enumerate(body.queries)
-    ]
+    queries = []
+    for position, item in enumerate(body.queries):
+        queries.append(parse_item(item, limits, "queries", position, id=item.id or str(position)))
+        read(1)
     for position, query in enumerate(queries):
         if not query.labels and body.qrels is None:
-            raise invalid_field(
-                "must have a label or labels, unless the request has qrels", "queries", position
-            )
+            message = "must have a label or labels, unless the request has qrels"
+            raise invalid_field(message, "queries", position)
     names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self", "only_labelled")
     return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})
 

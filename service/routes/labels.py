@@ -30,6 +30,7 @@ from hummingbit.evaluation.labelling.statistics import label_statistics
 from hummingbit.evaluation.labelling.suggestions import (
     AP_PRIOR,
     DEFAULT_METHOD,
+    MAX_SUGGESTED,
     VectorCache,
     pool_answers,
     suggest_documents,
@@ -283,7 +284,7 @@ def suggest_documents_to_label(
     vectors: VectorsOf,
     person: RequestPerson,
     limits: Limits,
-    n: Annotated[int, Query(ge=1, le=1000, description="Documents to suggest.")] = 10,
+    n: Annotated[int, Query(ge=1, le=MAX_SUGGESTED, description="Documents to suggest.")] = 10,
     method: Annotated[str, Query(description="How to choose them.")] = DEFAULT_METHOD,
     label_field: LabelField = None,
     who: Annotated[str | None, Query(description="The person who will label them.")] = None,

@@ -24,6 +24,14 @@ def hummingbit(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
 
 
+def test_a_missing_data_folder_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for action in (["list"], ["show", "words"]):
+        assert hummingbit("encoder", *action, "--data-dir", tmp_path / "missing") == 2
+        assert "missing: No such file or directory" in capsys.readouterr().err
+
+
 def test_an_encoder_is_installed_listed_and_shown(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -59,6 +67,7 @@ def test_bad_names_and_damaged_folders_are_refused(
     assert hummingbit("encoder", "install", trained, "--name", "words", *here) == 2
     assert "golden.json: has changed" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
+    (tmp_path / "data").mkdir()
     assert hummingbit("encoder", "show", "words", *here) == 2
     assert "known encoders: none" in capsys.readouterr().err
 

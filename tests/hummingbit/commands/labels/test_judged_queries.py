@@ -26,9 +26,12 @@ def test_questions_become_judged_queries_and_a_report(
     questions, sheet = str(tmp_path / "questions.txt"), tmp_path / "answers.csv"
     pool = ["label", "pool", "c", questions]
     assert main([*pool, str(sheet), "-n", "4", "--data-dir", str(data)]) == 0
+    assert f"label judged c {sheet} --data-dir {data} --out DIR" in capsys.readouterr().out
     with running_service(data) as client:
         there = tmp_path / "there.csv"
-        assert main([*pool, str(there), "-n", "4", "--url", str(client.base_url)]) == 0
+        url = str(client.base_url)
+        assert main([*pool, str(there), "-n", "4", "--url", url]) == 0
+        assert f"label judged c {there} --url {url} --out DIR" in capsys.readouterr().out
     assert there.read_text() == sheet.read_text()
     assert main([*pool, str(sheet), "--data-dir", str(data)]) == 2
     assert "its grades would be lost" in capsys.readouterr().err

@@ -112,17 +112,20 @@ def test_exported_judgements_evaluate_documents_of_any_id(
 
 
 def test_wrong_files_and_labels_are_named(
-    data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    where: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text('{"id": "d0"}\n')
-    folder = ["--data-dir", str(data_dir)]
-    assert main(["label", "import", "books", str(wrong), *folder]) == 2
+    assert main(["label", "import", "books", str(wrong), *where]) == 2
     assert f"{wrong}:1: label: exactly one of label and labels" in capsys.readouterr().err
-    assert main(["label", "set", "books", "absent", "a", *folder]) == 2
+    assert main(["label", "set", "books", "absent", "a", *where]) == 2
     assert "there is no document 'absent'" in capsys.readouterr().err
-    assert main(["label", "set", "books", "d0", "a", "--remove", *folder]) == 2
+    assert main(["label", "set", "books", "d0", "a", "--remove", *where]) == 2
     assert "--remove" in capsys.readouterr().err
+    assert main(["label", "suggest", "books", "-n", "1001", *where]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == N
+    assert main(["label", "suggest", "books", "-n", "10001", *where]) == 2
+    assert "-n is 10001; it must be from 1 to 10,000" in capsys.readouterr().err
 
 
 def test_an_export_of_the_collection_carries_labels(data_dir: Path, tmp_path: Path) -> None:
