@@ -192,35 +192,17 @@ class SearchableCollection(ABC):
         """See :meth:`hummingbit.index.backend.AnyCollection.reading`."""
         return nullcontext()
 
-    @abstractmethod
-    def get(self, id_: str) -> StoredDocument | None:
-        """See :meth:`hummingbit.index.backend.AnyCollection.get`."""
-
     def get_many(self, ids: Sequence[str]) -> Iterator[StoredDocument | None]:
         """See :meth:`hummingbit.index.backend.AnyCollection.get_many`."""
-        return map(self.get, ids)
-
-    @abstractmethod
-    def scroll(
-        self,
-        limit: int,
-        cursor: str | None = None,
-        filter: Filter | None = None,  # noqa: A002
-        sort: Sequence[SortField] = (),
-    ) -> ScrollPage:
-        """See :meth:`hummingbit.index.backend.AnyCollection.scroll`."""
+        return map(self._whole.get, ids)
 
     def explain_no_hits(self, filter: Filter | None) -> list[str]:  # noqa: A002
         """See :func:`hummingbit.index.search.explain_no_hits`."""
-        return explain_no_hits(self, filter)
-
-    @abstractmethod
-    def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
-        """See :meth:`hummingbit.index.backend.CollectionBackend.coded_payloads`."""
+        return explain_no_hits(self._whole, filter)
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.labelled_codes`."""
-        coded = self.coded_payloads(with_given_labels=False)
+        coded = self._whole.coded_payloads(with_given_labels=False)
         return coded.codes, [labels_of(payload, label_field) for payload in coded.payloads]
 
     def search(
@@ -341,8 +323,12 @@ class SearchableCollection(ABC):
         return self._answer(parsed, partial(self.recommend, positive, negative, parsed, strategy))
 
     def _answer(self, options: SearchOptions, search: Callable[[], SearchResult]) -> dict[str, Any]:
-        # The classes of local collections and of those on Milvus have all that a backend has.
-        return answer_to(cast("CollectionBackend", self), options, search)
+        return answer_to(self._whole, options, search)
+
+    @property
+    def _whole(self) -> CollectionBackend:
+        """This collection: local ones and those on Milvus have all that a backend has."""
+        return cast("CollectionBackend", self)
 
     def encode_queries(
         self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False

@@ -12,7 +12,6 @@ from collections.abc import Collection as Names
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
 
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
@@ -36,8 +35,6 @@ from hummingbit.index.errors import (
     store_error,
 )
 from hummingbit.index.filters import check_indexed_fields
-from hummingbit.index.kept_vectors import FLOAT32
-from hummingbit.index.passages import Passages
 from hummingbit.index.rankings import BM25, HYBRID
 from hummingbit.index.schema import AUTO, Description
 from hummingbit.index.snapshots import restore
@@ -89,73 +86,6 @@ class Draft:
             self._ended = True
             self._hidden.delete()
             self._release(self._name)
-
-
-# The interface of a data folder, wherever its collections are stored.
-
-
-class Folder(Protocol):
-    """Encoders and collections by name. All methods are thread-safe."""
-
-    @property
-    def encoders(self) -> EncoderFolder:
-        """The encoders, which are always stored in the folder itself."""
-
-    def collections(self) -> Mapping[str, CollectionBackend]:
-        """Return the collections by name, in the order of the names."""
-
-    def unavailable(self) -> Mapping[str, str]:
-        """Return why collections cannot be opened, by name."""
-
-    def collection(self, name: str) -> CollectionBackend:
-        """Return a collection.
-
-        Raises:
-            UnknownCollection: if no collection has that name.
-            EncoderMismatch: if its encoder is missing, damaged or was replaced.
-            CollectionUnavailable: if it exists but cannot be opened for another reason.
-        """
-
-    def create_collection(
-        self,
-        name: str,
-        *,
-        encoder: str | None = None,
-        n_bits: int | None = None,
-        engine: str = AUTO,
-        indexed_fields: Sequence[str] | None = None,
-        keep_vectors: str = FLOAT32,
-        passages: Passages | None = None,
-    ) -> CollectionBackend:
-        """Create a collection with an encoder, or for documents with codes of `n_bits`.
-
-        Without either, the encoder is the one that ships; if it is not installed, or `n_bits` is 0,
-        documents are searched by words alone. `engine` must be an engine of the folder's
-        collections. `keep_vectors` is a form of :mod:`hummingbit.index.kept_vectors`. With
-        `passages`, texts are split. If a collection with the same name and settings exists, it is
-        returned.
-
-        Raises:
-            InputError: if the name or a setting is invalid or not supported by the folder's
-                collections, or both encoder and `n_bits` are given.
-            UnknownEncoder: if no encoder has that name.
-            ArtifactError: if the encoder is damaged.
-            CollectionExists: if the name belongs to a collection with other settings.
-            StoreError: if it cannot be written.
-        """
-
-    def check_engine(self, engine: str, n_bits: int) -> None:
-        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
-
-    def drop_collection(self, name: str) -> None:
-        """Delete a collection and all of its documents.
-
-        Raises:
-            UnknownCollection: if no collection has that name.
-        """
-
-    def close(self) -> None:
-        """Close every collection."""
 
 
 # Collections that are stored in the data folder, each in a folder with a random name.
@@ -253,14 +183,7 @@ class LocalCollections(Collections[Collection]):
             EncoderMismatch: if another encoder has the same name.
             StoreError: if the collection cannot be written.
         """
-        with self._store_errors():
-            partial = begin_folder(self._path)
-        try:
-            with self._store_errors():
-                restore(tar, partial / STORE_FILE, name, self._encoders)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+        partial = self._begin(lambda path: restore(tar, path, name, self._encoders))
         return HiddenCollection(
             partial.stem,
             lambda: self._finish(partial),
@@ -470,14 +393,20 @@ class LocalCollections(Collections[Collection]):
         indexed_fields: Sequence[str] = (),
     ) -> Path:
         """Write an empty store in a partial folder and return the folder."""
+        # Texts are stored, so they can also be searched by their words. None is Hamming distance.
+        takes_texts = encoder is not None and encoder.kind == "text"
+        ranking = BM25 if description.n_bits == 0 else HYBRID if takes_texts else None
+        return self._begin(lambda path: Store.create(path, description, ranking, indexed_fields))
+
+    def _begin(self, write: Callable[[Path], object]) -> Path:
+        """Return a new partial folder in which `write` has written a store."""
         with self._store_errors():
             partial = begin_folder(self._path)
-        try:
-            ranking = BM25 if description.n_bits == 0 else _default_ranking(encoder)
-            Store.create(partial / STORE_FILE, description, ranking, indexed_fields)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+            try:
+                write(partial / STORE_FILE)
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
         return partial
 
     def _finish(self, partial: Path) -> None:
@@ -493,11 +422,3 @@ class LocalCollections(Collections[Collection]):
             yield
         except OSError as error:
             raise store_error(self._path.parent, error, "cannot be written: ") from error
-
-
-def _default_ranking(encoder: Encoder | None) -> str | None:
-    """Return the default ranking of a new collection; None means Hamming distance.
-
-    Texts are stored, so they can also be searched by their words.
-    """
-    return HYBRID if encoder is not None and encoder.kind == "text" else None

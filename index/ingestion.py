@@ -31,7 +31,7 @@ from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import IngestReport, StoredDocument
 
 if TYPE_CHECKING:
-    from hummingbit.index.folders import Folder
+    from hummingbit.index.data_folder import DataFolder
 
 # Writes many documents to a collection, in batches that are each acknowledged as a whole.
 #
@@ -293,13 +293,13 @@ def carry_annotations(
         copy_annotations(source.annotations, target.annotations, copied)
 
 
-def form_for(folder: Folder, encoder: str, source: CollectionBackend) -> str:
+def form_for(folder: DataFolder, encoder: str, source: CollectionBackend) -> str:
     """Return the form in which a new collection with an encoder keeps the vectors of `source`."""
     takes_texts = folder.encoders.load(encoder).kind == "text"
     return FLOAT32 if takes_texts else source.keep_vectors
 
 
-def passages_for(folder: Folder, encoder: str, source: CollectionBackend) -> Passages | None:
+def passages_for(folder: DataFolder, encoder: str, source: CollectionBackend) -> Passages | None:
     """Return how a new collection with an encoder splits the texts of `source`."""
     return source.passages if folder.encoders.load(encoder).kind == "text" else None
 

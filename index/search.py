@@ -26,6 +26,7 @@ from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import MAX_K
 from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.facets import (
     Facet,
     FacetResult,
@@ -1035,16 +1036,6 @@ QUERIES_AT_ONCE = 100
 FEW_HITS = 200
 
 
-class HeldCodes(Protocol):
-    """The codes of documents by row."""
-
-    def codes_of(self, rows: Rows) -> Codes:
-        """Return the codes of `rows`, all of which must exist, in that order."""
-
-    def distances_of(self, rows: Rows, code: Codes) -> list[int]:
-        """Return the Hamming distances of `rows`, all of which must exist, from a code."""
-
-
 class Search:
     """One search of a collection: encoded queries and options."""
 
@@ -1181,7 +1172,7 @@ class Search:
         generation: int,
         last_row: int,
         engine: str,
-        codes: HeldCodes | None = None,
+        codes: IndexSnapshot | None = None,
         lexical: LexicalIndex | None = None,
         analyzer: Analyzer | None = None,
     ) -> SearchResult:
@@ -1270,7 +1261,7 @@ class Search:
         ranked: RankedRows,
         scores: list[float],
         by_row: Mapping[int, StoredRow],
-        held: HeldCodes | None,
+        held: IndexSnapshot | None,
     ) -> list[Hit]:
         """Return the hits of one query, best first."""
         column, options = self.code_column, self.options
@@ -1298,7 +1289,7 @@ class Search:
         return rerank_hits(hits, codes, query.weights[0].astype(np.float64))
 
     def _codes_of_hits(
-        self, rows: Rows, columns: Sequence[bytes], held: HeldCodes | None
+        self, rows: Rows, columns: Sequence[bytes], held: IndexSnapshot | None
     ) -> Codes | None:
         """Return the codes of hits, from `columns` that were stored; None if nothing needs them."""
         size = self.queries.codes.shape[1]
@@ -1311,7 +1302,7 @@ class Search:
 
 
 def _distances(
-    query: EncodedQueries, rows: Rows, codes: Codes | None, held: HeldCodes | None
+    query: EncodedQueries, rows: Rows, codes: Codes | None, held: IndexSnapshot | None
 ) -> list[Any]:
     """Return the Hamming distances of hits from a query; None for each if it has only words."""
     if query.has_only_words(0):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from hummingbit.index.collection import pages_of
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import EncoderMismatch, UnknownCollection
 from hummingbit.index.filters import check_indexed_fields
-from hummingbit.index.folders import Folder
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
 from hummingbit.index.languages import NONE as NO_STEMS
 from hummingbit.index.languages import stemmers
@@ -48,6 +47,9 @@ from hummingbit.index.store.annotations import (
     parse_judgement,
     parse_label,
 )
+
+if TYPE_CHECKING:
+    from hummingbit.index.data_folder import DataFolder
 
 # A collection as JSON lines, codes included, to back it up or to move it.
 #
@@ -329,7 +331,7 @@ def export_collection(
         )
 
 
-def collection_for(folder: Folder, name: str, header: Header) -> CollectionBackend:
+def collection_for(folder: DataFolder, name: str, header: Header) -> CollectionBackend:
     """Return the collection to import into; a missing one is created like the exported one.
 
     It gets the same engine, ranking and form of vectors if collections of the folder support these.
@@ -447,14 +449,14 @@ def _annotations(collection: AnyCollection) -> Iterator[DocumentLabel | Judgemen
         yield from collection.annotations.judgements()
 
 
-def _encoder_for(folder: Folder, header: Header) -> str | None:
+def _encoder_for(folder: DataFolder, header: Header) -> str | None:
     names = sorted(folder.encoders.names(), key=lambda name: name != header.encoder)
     return encoder_of_export(
         header, ((name, folder.encoders.load(name).fingerprint) for name in names)
     )
 
 
-def _engine_for(folder: Folder, header: Header) -> str:
+def _engine_for(folder: DataFolder, header: Header) -> str:
     try:
         folder.check_engine(header.engine, header.n_bits)
     except InputError:

@@ -18,7 +18,7 @@ from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.engines import compiled, kernel
 from hummingbit.index.engines.compiled import CompiledIndex, ScanIndex
 from hummingbit.index.engines.distinct import MAX_DIRECT_TABLE_BITS, DirectIndex, DistinctIndex
-from hummingbit.index.engines.flat import FlatIndex
+from hummingbit.index.engines.flat import FlatIndex, PortableIndex
 from hummingbit.index.engines.kernel import Keys
 from hummingbit.index.engines.protocol import Rows, check_codes
 from hummingbit.index.engines.pruned import PrunedIndex
@@ -26,7 +26,7 @@ from hummingbit.index.schema import AUTO
 
 # Index types, and which one some codes get.
 
-AnyIndex = CompiledIndex | FlatIndex | DirectIndex | DistinctIndex | PrunedIndex
+AnyIndex = CompiledIndex | PortableIndex
 
 
 def _scan(codes: Codes, rows: Rows) -> AnyIndex:
@@ -210,9 +210,7 @@ class SizedCodes:
         self._n_bits = codes.shape[1] * 8
         self._sizes = sizes.astype(np.int32)
         self._words = kernel.words_of(codes)
-        # The kernel of an editable install may be older than this function.
-        self._count = getattr(kernel.native, "count", None)
-        self._groups: Keys | None = None if self._count is None else kernel.group_codes(self._words)
+        self._groups = None if kernel.native is None else kernel.group_codes(self._words)
 
     def by_distance(self, queries: Codes) -> Counts:
         """Return the number of documents at each distance, ``int64[Q, n_bits + 1]``."""
@@ -221,7 +219,7 @@ class SizedCodes:
             counts[:] = self._sizes.sum()  # empty codes are at distance 0
             return counts
         words = kernel.words_of(queries)
-        step = max(1, COMPARED_AT_ONCE // max(1, len(self._words))) if self._count else 1
+        step = max(1, COMPARED_AT_ONCE // max(1, len(self._words))) if kernel.native else 1
         for start in range(0, len(queries), step):
             checkpoint()
             some = slice(start, start + step)
@@ -239,10 +237,10 @@ class SizedCodes:
         return distances
 
     def _add(self, queries: Keys, counts: Counts) -> None:
-        if self._count is None:
+        if kernel.native is None:
             (query,) = queries
             counts[0] = np.bincount(self._distances(query), self._sizes, counts.shape[1])
             return
         n, n_words = self._words.shape
         some = (len(queries), np.ascontiguousarray(queries), counts.shape[1], counts)
-        self._count(n, n_words, self._groups, self._sizes, *some)
+        kernel.native.count(n, n_words, self._groups, self._sizes, *some)

@@ -54,6 +54,7 @@ class PortableIndex(ImmutableIndex):
     the marks of live rows. Any number of threads can search at once.
     """
 
+    name: str
     _live: Marks | None = None
     """Which positions are live; None if all are."""
 

@@ -16,11 +16,11 @@ from hummingbit.corpus.document import MAX_ID_LENGTH, Document, parse_document
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.encoding import batches, encode_documents, read_contents
 from hummingbit.index.errors import StoreClosed
 from hummingbit.index.filtered import FilteredCollection, visible
 from hummingbit.index.filters import Filter
-from hummingbit.index.folders import Folder
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.bodies import parse_short_json
 from hummingbit.service.http.problems import ProblemError, invalid_field
@@ -84,7 +84,7 @@ class Resume:
     before the batch is committed.
     """
 
-    def __init__(self, folder: Folder, progress: Progress) -> None:
+    def __init__(self, folder: DataFolder, progress: Progress) -> None:
         self._folder = folder
         self._progress = progress
         self._errors = progress.folder / ERRORS
@@ -188,7 +188,7 @@ class BulkWriter:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: DataFolder,
         gate: WriteGate,
         name: str,
         limits: Settings,
