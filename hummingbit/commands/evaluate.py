@@ -685,39 +685,34 @@ def _write(job: Job, folder: Path, baseline: Report | None) -> None:
 
 def _figures(report: Report) -> dict[str, Any]:
     """Return the figures of a report without those of single queries and of plots."""
-    rankings = report.rankings
+    rankings, subject, baseline = report.rankings, report.subject, report.classifier_baseline
     chosen = HAMMING if HAMMING in rankings else next(iter(rankings))
+    weights, coherence = report.codes_weights, report.coherence
+    optional: dict[str, Any] = {}
+    if weights is not None:
+        optional["codes_weights"] = [weight.model_dump(exclude={"per_query"}) for weight in weights]
+    if coherence is not None:
+        optional["coherence"] = coherence.model_dump()
+    by_name: dict[str, list[MetricFigures]] = {}
+    for figures in report.baselines:
+        by_name.setdefault(figures.ranking, []).append(figures)
     return {
         **({} if report.warning is None else {"warning": report.warning}),
         "ranking": chosen,
-        "served_ranking": report.subject.ranking,
-        "codes_weight": report.subject.codes_weight,
+        "served_ranking": subject.ranking,
+        "codes_weight": subject.codes_weight,
         **_means(rankings[chosen]),
         "ceiling": {metric.name: metric.ceiling for metric in rankings[chosen]},
         "rankings": {name: _means(metrics) for name, metrics in rankings.items()},
-        **(
-            {}
-            if report.codes_weights is None
-            else {
-                "codes_weights": [
-                    weight.model_dump(exclude={"per_query"}) for weight in report.codes_weights
-                ]
-            }
-        ),
-        **({} if report.coherence is None else {"coherence": report.coherence.model_dump()}),
+        **optional,
         "queries": report.queries,
-        "documents": report.subject.documents,
-        "unlabelled": report.subject.unlabelled,
+        "documents": subject.documents,
+        "unlabelled": subject.unlabelled,
         "queries_without_relevant": report.queries_without_relevant,
-        "distinct_codes": report.subject.distinct_codes,
+        "distinct_codes": subject.distinct_codes,
         "notes": report.notes,
-        "classifier_baseline": None
-        if report.classifier_baseline is None
-        else _means(report.classifier_baseline),
-        "baselines": {
-            name: _means([baseline for baseline in report.baselines if baseline.ranking == name])
-            for name in dict.fromkeys(baseline.ranking for baseline in report.baselines)
-        },
+        "classifier_baseline": None if baseline is None else _means(baseline),
+        "baselines": {name: _means(metrics) for name, metrics in by_name.items()},
         "changes": [change.model_dump() for change in report.changes or []],
         "gate": [rule.model_dump() for rule in report.gate or []],
         "failures": [rule.sentence for rule in report.gate or [] if rule.status == "failed"],

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,10 @@ from hummingbit.index.store.annotations import agreed_labels
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.jobs.reindex import reindex
 from hummingbit.service.jobs.training_process import (
-    ENCODER_FOLDER,
     MODEL_FOLDER,
     TRAINING_FILE,
-    await_training,
+    do_training,
+    install,
     write_training_files,
 )
 from hummingbit.service.jobs.work import Progress
@@ -68,35 +69,21 @@ def retrain(
     spec = progress.job.spec
     if (progress.recorded or {}).get("target") is None:
         collection = local_collection(folder.collection(spec["source"]), "labels")
-        artifact = progress.folder / ENCODER_FOLDER
         if not (progress.folder / TRIAL_FILE).exists():
-            _train_and_try(folder, collection, progress, elsewhere=elsewhere)
+            write = partial(write_training, folder, collection, progress)
+            artifact = do_training(progress, write, elsewhere=elsewhere)
+            progress.step = "evaluating"
+            progress.advance()
+            _write_trial(collection, artifact, progress)
         # Without this file, no trainer starts again while the job's files are being deleted.
         (progress.folder / TRAINING_FILE).unlink(missing_ok=True)
         if not _read_trial(progress)["passed"]:
             return {**_result(progress), "encoder": None, "state": "refused"}
-        progress.step = "installing"
-        progress.advance()
-        install(folder, artifact, spec["encoder"])
+        install(folder, progress)
         if not spec["auto"]:
             return {**_result(progress), "state": "waiting for confirmation"}
     result = reindex(folder, gate, progress)
     return {**_result(progress), **result, "state": "live"}
-
-
-def _train_and_try(
-    folder: DataFolder, collection: Collection, progress: Progress, *, elsewhere: bool
-) -> None:
-    """Train an encoder and compare it with the one in use; write the trial to the job's folder."""
-    if not (progress.folder / TRAINING_FILE).exists():
-        progress.step = "reading"
-        write_training(folder, collection, progress)
-    progress.step = "training"
-    progress.advance()
-    artifact = await_training(progress, elsewhere=elsewhere)
-    progress.step = "evaluating"
-    progress.advance()
-    _write_trial(collection, artifact, progress)
 
 
 def check_retrainable(collection: Collection) -> Encoder:
@@ -200,6 +187,7 @@ def _method(recipe: dict[str, Any], *, can_have_class_codes: bool) -> str:
 
 
 def _write_trial(collection: Collection, artifact: Path, progress: Progress) -> None:
+    """Compare the trained encoder with the one in use; write the trial to the job's folder."""
     split = json.loads((progress.folder / SPLIT_FILE).read_bytes())
     labels: dict[str, list[str]] = split["labels"]
     held_out = set(split["held_out"])
@@ -261,10 +249,3 @@ def _result(progress: Progress) -> dict[str, Any]:
         "into": spec["into"],
         "alias": spec["alias"],
     }
-
-
-def install(folder: DataFolder, artifact: Path, name: str) -> None:
-    """Copy the encoder to the data folder, unless an earlier attempt did."""
-    fingerprint = load_encoder(artifact).fingerprint
-    if name not in folder.encoders.with_fingerprint(fingerprint):
-        folder.encoders.install(artifact, name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from hummingbit.encoder.recipes import (
@@ -21,15 +22,14 @@ from hummingbit.encoder.recipes import (
 )
 from hummingbit.evaluation.labelling.suggestions import known_labels
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.store.annotations import agreed_labels
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.jobs.reindex import reindex
-from hummingbit.service.jobs.retrain import install
 from hummingbit.service.jobs.training_process import (
     TRAINING_FILE,
-    await_training,
+    do_training,
+    install,
     write_training_files,
 )
 from hummingbit.service.jobs.work import Progress
@@ -72,15 +72,9 @@ def train(
     """Do the job, or the rest of it after an earlier attempt, and return its result."""
     spec = progress.job.spec
     if (progress.recorded or {}).get("target") is None:
-        if not (progress.folder / TRAINING_FILE).exists():
-            progress.step = "reading"
-            _write_training(folder.collection(spec["source"]), progress)
-        progress.step = "training"
-        progress.advance()
-        artifact = await_training(progress, elsewhere=elsewhere)
-        progress.step = "installing"
-        progress.advance()
-        install(folder, artifact, spec["encoder"])
+        write = partial(_write_training, folder, progress)
+        do_training(progress, write, elsewhere=elsewhere)
+        install(folder, progress)
     result = _result(folder, spec["encoder"])
     if spec["into"] is not None:
         result |= reindex(folder, gate, progress)
@@ -89,7 +83,7 @@ def train(
     return result
 
 
-def _write_training(collection: CollectionBackend, progress: Progress) -> None:
+def _write_training(folder: DataFolder, progress: Progress) -> None:
     """Write the texts or vectors, the labels and the arguments of training to the job's folder.
 
     Raises:
@@ -97,6 +91,7 @@ def _write_training(collection: CollectionBackend, progress: Progress) -> None:
             something that is not a label.
     """
     spec = progress.job.spec
+    collection = folder.collection(spec["source"])
     progress.advance(total=len(collection))
     documents = [
         document

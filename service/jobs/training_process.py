@@ -16,13 +16,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hummingbit.encoder.artifact import ArtifactError, load_encoder
 from hummingbit.foundation.files import replace_file
+from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import StoredDocument
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.work import Progress
@@ -70,15 +71,21 @@ def write_training_files(
     replace_file(folder / TRAINING_FILE, json.dumps(arguments))
 
 
-def await_training(progress: Progress, *, elsewhere: bool) -> Path:
-    """Run the training of a job's folder, or wait for a trainer `elsewhere`.
+def do_training(progress: Progress, write: Callable[[], object], *, elsewhere: bool) -> Path:
+    """Run the training of a job, or wait for a trainer `elsewhere`.
 
-    Returns the folder of the trained encoder.
+    `write` calls :func:`write_training_files`, unless an earlier attempt did. Returns the folder
+    of the trained encoder.
 
     Raises:
         ProblemError: 422 if training fails.
     """
     folder = progress.folder
+    if not (folder / TRAINING_FILE).exists():
+        progress.step = "reading"
+        write()
+    progress.step = "training"
+    progress.advance()
     encoder = folder / ENCODER_FOLDER
     while True:
         failure = folder / FAILED_FILE
@@ -92,6 +99,15 @@ def await_training(progress: Progress, *, elsewhere: bool) -> Path:
                 run_training(folder, lock, progress)
                 continue
         _wait(progress, None)  # a trainer is running, or has not started yet
+
+
+def install(folder: DataFolder, progress: Progress) -> None:
+    """Copy the trained encoder of a job to the data folder, unless an earlier attempt did."""
+    progress.step = "installing"
+    progress.advance()
+    artifact, name = progress.folder / ENCODER_FOLDER, progress.job.spec["encoder"]
+    if name not in folder.encoders.with_fingerprint(load_encoder(artifact).fingerprint):
+        folder.encoders.install(artifact, name)
 
 
 def run_training(folder: Path, lock: int, progress: Progress | None = None) -> None:

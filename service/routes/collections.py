@@ -57,7 +57,7 @@ from hummingbit.service.routes.dependencies import (
     wants_async,
     writing_documents,
 )
-from hummingbit.service.routes.jobs import SubmitOf, accepted_response
+from hummingbit.service.routes.jobs import ACCEPTED, SubmitOf, accepted_response
 from hummingbit.service.routes.search import short_or_long
 from hummingbit.service.routes.system import unavailable_collections
 from hummingbit.service.schemas.collections import (
@@ -494,8 +494,7 @@ def change_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Respons
 
 @router.post(
     "/collections/{name}/reindex",
-    response_model=JobInfo,
-    status_code=202,
+    **ACCEPTED,
     openapi_extra=ADMIN,
     summary="Reindex a collection",
 )

@@ -55,7 +55,6 @@ from hummingbit.service.routes.dependencies import (
 )
 from hummingbit.service.schemas.common import pointing_among, pointing_at
 from hummingbit.service.schemas.jobs import (
-    Cluster,
     ComparedEvaluations,
     CompareEvaluations,
     DeleteDuplicates,
@@ -82,6 +81,8 @@ router = APIRouter(prefix="/v1", tags=["jobs"], route_class=JSONRoute)
 
 
 JobsOf = Annotated[Jobs, state_of("jobs")]
+ACCEPTED: dict[str, Any] = {"response_model": JobInfo, "status_code": 202}
+"""What a route that responds with :func:`accepted_response` declares."""
 
 
 def owner_of(request: Request) -> str:
@@ -150,8 +151,7 @@ def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
 
 @router.post(
     "/jobs/{id}/cancel",
-    response_model=JobInfo,
-    status_code=202,
+    **ACCEPTED,
     openapi_extra=READ,
     summary="Cancel a job",
 )
@@ -188,6 +188,11 @@ def status_of(job: JobRecord) -> Status:
     if job.finished is None:
         return "running"
     return "done" if job.state == "done" else "failed"
+
+
+def _result_status(job: JobRecord) -> dict[str, Any]:
+    """Return the fields of :class:`JobStatus`."""
+    return {"id": job.id, "status": status_of(job), "error": reason_of(job)}
 
 
 def reason_of(job: JobRecord) -> str | None:
@@ -235,8 +240,7 @@ ABSENT_BEFORE: dict[str, Any] = {
 
 @router.post(
     "/collections/{name}/map",
-    response_model=JobInfo,
-    status_code=202,
+    **ACCEPTED,
     openapi_extra=READ,
     summary="Draw a map",
 )
@@ -252,12 +256,11 @@ def draw_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Respo
 def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     """Get a map's status and, once it is done, its description; its points have another address."""
     job = _job(jobs, id, "map")
-    status = status_of(job)
     drawn_map = None
-    if status == "done":
+    if job.state == "done":
         raw = json.loads(_read(jobs, job, MAP_FILE))
         drawn_map = MapDescription.model_validate(ABSENT_BEFORE | raw)
-    return render(MapStatus(id=job.id, status=status, error=reason_of(job), map=drawn_map))
+    return render(MapStatus(**_result_status(job), map=drawn_map))
 
 
 @router.get(
@@ -287,8 +290,7 @@ def get_map_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the
 
 @router.post(
     "/collections/{name}/duplicates",
-    response_model=JobInfo,
-    status_code=202,
+    **ACCEPTED,
     openapi_extra=READ,
     summary="Find near-duplicates",
 )
@@ -305,8 +307,7 @@ def find_duplicates(collection: CollectionOf, body: FindDuplicates, submit: Subm
 
 @router.post(
     "/duplicates/{id}/delete",
-    response_model=JobInfo,
-    status_code=202,
+    **ACCEPTED,
     openapi_extra=WRITE,
     summary="Delete near-duplicates",
 )
@@ -356,22 +357,13 @@ def get_duplicates(
 ) -> Response:
     """Get the status of a search for near-duplicates and, once it is done, a page of clusters."""
     job = _job(jobs, id, "duplicates")
-    status = status_of(job)
-    page: list[Cluster] = []
-    if status == "done":
+    page: list[dict[str, Any]] = []
+    if job.state == "done":
         with _job_folder(jobs, job) as folder:
-            clusters = read_clusters(folder, offset, limit)
-            page = [Cluster(**cluster) for cluster in clusters]
-    return render(
-        Duplicates(
-            id=job.id,
-            status=status,
-            error=reason_of(job),
-            collection=job.collection,
-            clusters=(job.result or {}).get("clusters"),
-            page=page,
-        )
-    )
+            page = [*read_clusters(folder, offset, limit)]
+    clusters = (job.result or {}).get("clusters")
+    status = {**_result_status(job), "collection": job.collection, "clusters": clusters}
+    return render({**status, "page": page})
 
 
 # Evaluations: in the response, or as jobs with a report that is kept.
@@ -461,19 +453,14 @@ async def get_evaluation(
     accept = request.headers.get("accept", "*/*")
     form = _check_format(format) if format else _preferred_format(accept)
     if form == "json":
-        return await run_in_threadpool(_write_status, jobs, id)
+        return await run_in_threadpool(_status, jobs, id)
     # A page of plots takes long.
     async with long_reads.slot(request.scope["state"]):
         return await run_in_threadpool(_write_report, jobs, id, form)
 
 
-def _write_status(jobs: Jobs, id_: str) -> Response:
-    return render(_status(_evaluation(jobs, id_), jobs))
-
-
 def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
-    job = _evaluation(jobs, id_)
-    _check_done(job)
+    job = _evaluated(jobs, id_)
     try:
         with _job_folder(jobs, job) as folder:
             text = FORMATS[form].write(_finished_job(folder), None)
@@ -494,8 +481,7 @@ def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
 )
 def get_evaluation_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A002 - as in the path
     """Get the queries of an evaluation as they were sent, each with its id."""
-    job = _evaluation(jobs, id)
-    _check_done(job)
+    job = _evaluated(jobs, id)
     with _job_folder(jobs, job) as folder:
         path = folder / REQUEST_FILE
         if not path.exists():
@@ -543,18 +529,19 @@ def compare_evaluations(id: str, body: CompareEvaluations, jobs: JobsOf) -> Resp
 
 
 def _report(jobs: Jobs, id_: str) -> Report:
-    job = _evaluation(jobs, id_)
-    _check_done(job)
-    with _job_folder(jobs, job) as folder:
+    with _job_folder(jobs, _evaluated(jobs, id_)) as folder:
         return _finished_job(folder).report
 
 
-def _check_done(job: JobRecord) -> None:
+def _evaluated(jobs: Jobs, id_: str) -> JobRecord:
+    """Return the job of an evaluation, which is done."""
+    job = _evaluation(jobs, id_)
     status = status_of(job)
     if status == "running":
         raise ProblemError(409, "evaluation_running", "the evaluation is not finished yet")
     if status == "failed":
         raise ProblemError(409, "evaluation_failed", str(reason_of(job)))
+    return job
 
 
 def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
@@ -567,13 +554,10 @@ def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
     return job
 
 
-def _status(job: JobRecord, jobs: Jobs) -> EvaluationStatus:
-    status = status_of(job)
-    report = None
-    if status == "done":
-        with _job_folder(jobs, job) as folder:
-            report = _finished_job(folder).report
-    return EvaluationStatus(id=job.id, status=status, error=reason_of(job), report=report)
+def _status(jobs: Jobs, id_: str) -> Response:
+    job = _evaluation(jobs, id_)
+    report = _report(jobs, id_) if job.state == "done" else None
+    return render(EvaluationStatus(**_result_status(job), report=report))
 
 
 def _finished_job(folder: Path) -> Job:

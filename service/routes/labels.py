@@ -76,7 +76,7 @@ from hummingbit.service.routes.dependencies import (
     state_of,
     writing,
 )
-from hummingbit.service.routes.jobs import JobsOf, SubmitOf, accepted_response
+from hummingbit.service.routes.jobs import ACCEPTED, JobsOf, SubmitOf, accepted_response
 from hummingbit.service.schemas.common import pointing_at
 from hummingbit.service.schemas.labels import (
     NewJudgement,
@@ -89,7 +89,6 @@ from hummingbit.service.schemas.labels import (
 from hummingbit.service.schemas.responses import (
     AnnotationsWritten,
     Imported,
-    JobInfo,
     JudgementPage,
     JudgementPool,
     LabelPage,
@@ -582,8 +581,7 @@ def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
 
 @router.post(
     "/collections/{name}/retrain",
-    response_model=JobInfo,
-    status_code=202,
+    **ACCEPTED,
     openapi_extra=ADMIN,
     summary="Retrain a collection's encoder",
 )
@@ -616,8 +614,7 @@ _DEFAULT_TRAINING = Train.model_validate({})
 
 @router.post(
     "/collections/{name}/train",
-    response_model=JobInfo,
-    status_code=202,
+    **ACCEPTED,
     openapi_extra=ADMIN,
     summary="Train an encoder on a collection",
 )
@@ -688,8 +685,7 @@ def _check_can_train(limits: Settings) -> None:
 
 @router.post(
     "/jobs/{id}/confirm",
-    response_model=JobInfo,
-    status_code=202,
+    **ACCEPTED,
     openapi_extra=ADMIN,
     summary="Confirm a retraining",
 )

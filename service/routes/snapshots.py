@@ -30,7 +30,7 @@ from hummingbit.service.routes.dependencies import (
     render,
     wants_async,
 )
-from hummingbit.service.routes.jobs import SubmitOf, accepted_response
+from hummingbit.service.routes.jobs import ACCEPTED, SubmitOf, accepted_response
 from hummingbit.service.schemas.collections import RestoreSnapshot
 from hummingbit.service.schemas.common import pointing_at
 from hummingbit.service.schemas.responses import (
@@ -210,8 +210,7 @@ _RANGE_PROBLEMS = {
 
 @router.post(
     "/snapshots/{id}/restore",
-    response_model=JobInfo,
-    status_code=202,
+    **ACCEPTED,
     openapi_extra=ADMIN,
     summary="Restore a snapshot",
 )

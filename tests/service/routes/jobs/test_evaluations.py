@@ -179,8 +179,7 @@ def test_reading_queries_ends_with_its_request(
 ) -> None:
     """They may have 16 MiB, so they are read in slices, among the long reads."""
     (tmp_path / REQUEST_FILE).write_text(json.dumps({"queries": [{"code": "00"}] * 10_000}))
-    monkeypatch.setattr(jobs, "_evaluation", lambda _, __: None)
-    monkeypatch.setattr(jobs, "_check_done", lambda _: None)
+    monkeypatch.setattr(jobs, "_evaluated", lambda _, __: None)
     monkeypatch.setattr(jobs, "_job_folder", lambda _, __: nullcontext(tmp_path))
     with in_slices(Slices(FairSemaphore(1), lambda: True)), pytest.raises(Cancelled):
         jobs.get_evaluation_queries("1", Any, Settings())  # type: ignore[arg-type]
