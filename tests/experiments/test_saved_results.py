@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,17 @@ import pytest
 import torch
 
 from experiments import saved_encoders, saved_tensors
-from experiments.code_version import code_version, dump_syntax, version_of
+from experiments.code_version import code_version, dump_code, version_of
 from experiments.saved_encoders import load_or_train
 from experiments.saved_tensors import content_sha256, load_or_compute
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import LinearRecipe
 from hummingbit.training.data import gather
 from hummingbit.training.linear_codes import train_linear
+from tests.support.commands import run
 from tests.support.corpora import topic_documents
+
+ROOT = Path(__file__).parents[2]
 
 
 def be_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,10 +119,25 @@ def test_a_content_hash_depends_on_values_shapes_types_and_order() -> None:
 def test_comments_layout_and_docstrings_are_no_other_code() -> None:
     one = 'def f(x):\n    """Add one."""\n    return x + 1\n'
     other = "def f(x):  # adds\n    'Adds 1.'\n\n    return (x + 1)\n"
-    assert dump_syntax(one) == dump_syntax(other)
-    assert dump_syntax(one) != dump_syntax(one.replace("1\n", "2\n"))
-    assert dump_syntax("x = 'a'") != dump_syntax("x = 'b'")
+    assert dump_code(one) == dump_code(other)
+    assert dump_code(one) != dump_code(one.replace("1\n", "2\n"))
+    assert dump_code("x = 'a'") != dump_code("x = 'b'")
+    of_class = "class C:\n    x: int\n    {}y: int\n"
+    assert dump_code(of_class.format("'Its x.'\n    ")) == dump_code(of_class.format(""))
+    assert dump_code("x = 1") != dump_code("x = True") != dump_code("x = 1.0")
+    assert dump_code("def f(x=1): pass") != dump_code("def f(x=2): pass")
+    assert dump_code("x: int = 1") != dump_code("x: float = 1")
     assert len(code_version()) == 64
+
+
+def test_a_version_is_the_same_in_every_process() -> None:
+    source = "def f(x):\n    return x in {'a', 'b', 'c', 'd'}\n"
+    program = (
+        "import sys; from experiments.code_version import dump_code as d; print(d(sys.argv[1]))"
+    )
+    command = (sys.executable, "-c", program, source)
+    printed = {run(*command, cwd=ROOT, PYTHONHASHSEED=seed) for seed in "123"}
+    assert printed == {f"{dump_code(source)}\n"}
 
 
 def test_a_version_follows_what_a_module_imports_and_nothing_else(
