@@ -17,7 +17,7 @@ from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.foundation.times import now
 from hummingbit.index.errors import StoreError
-from hummingbit.index.store.connections import in_chunks
+from hummingbit.index.store.connections import has_table, in_chunks
 from hummingbit.index.store.fields import has_expiries
 
 # Labels of documents and judgements of their relevance, with author, time and grade.
@@ -294,8 +294,7 @@ JUDGEMENTS: Table[Judgement] = Table(
 
 def has_annotations(connection: sqlite3.Connection) -> bool:
     """Tell whether the store has the tables."""
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'labels'"
-    return connection.execute(query).fetchone() is not None
+    return has_table(connection, "labels")
 
 
 def make_tables(connection: sqlite3.Connection) -> None:

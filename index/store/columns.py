@@ -8,7 +8,6 @@ whoever uses a column compares its generation. Rows of deleted documents may sta
 from __future__ import annotations
 
 import math
-import operator
 import sqlite3
 import threading
 from bisect import bisect_left
@@ -37,7 +36,13 @@ from hummingbit.index.filters import (
     instant_of,
 )
 from hummingbit.index.schema import last_row, number_in_meta
-from hummingbit.index.store.fields import changed_rows, key_of, values_between, values_of_rows
+from hummingbit.index.store.fields import (
+    COMPARE,
+    changed_rows,
+    key_of,
+    values_between,
+    values_of_rows,
+)
 from hummingbit.index.store.store import Matching, Store
 
 MAX_BYTES = 256 << 20
@@ -58,12 +63,6 @@ SortKey = tuple[int, Any]
 
 
 Mask = npt.NDArray[np.bool_]
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
-    "gt": operator.gt,
-    "gte": operator.ge,
-    "lt": operator.lt,
-    "lte": operator.le,
-}
 _COMPARE_ARRAYS: Mapping[str, Callable[[Any, Any], Mask]] = {
     "gt": np.greater,
     "gte": np.greater_equal,
@@ -185,7 +184,7 @@ class Column:
             are_texts = isinstance(next(iter(bounds.values())), str)
             kinds = (2,) if are_texts else (0, 1)
             # The bytes of UTF-8 are in the order of code points, and numbers compare exactly.
-            tests = [(_COMPARE[name], key_of(bound)[1]) for name, bound in bounds.items()]
+            tests = [(COMPARE[name], key_of(bound)[1]) for name, bound in bounds.items()]
             found = (
                 kind in kinds and all(test(value, bound) for test, bound in tests)
                 for kind, value in islice(self.values.keys, self.n_values)

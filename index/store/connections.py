@@ -287,7 +287,7 @@ class RowReader:
 
     def __init__(self, path: Path, connections: Connections) -> None:
         self.path = path
-        self._connections = connections
+        self.connections = connections
         self._ids: dict[int, StoredRow] = {}
 
     def read_rows(
@@ -313,12 +313,12 @@ class RowReader:
             some = rows[start : start + PARAMETERS]
             marks = ",".join("?" * len(some))
             if not is_large:
-                found = self._connections.fetch(f"{query}({marks})", some)
+                found = self.connections.fetch(f"{query}({marks})", some)
                 for row, id_, *code in found:
                     stored[row] = (id_, None, None, code[-1] if code else None)
                 continue
             # One row at a time: a payload may have millions of characters.
-            for row, id_, payload, text, code in self._connections.each(f"{query}({marks})", some):
+            for row, id_, payload, text, code in self.connections.each(f"{query}({marks})", some):
                 length = len(payload or "") + len(text or "")
                 size += length
                 if size > MAX_READ:
@@ -337,13 +337,13 @@ class RowReader:
             StoreError: if the store is closed or cannot be read.
         """
         ids = self._ids
-        self._connections.check_open()
+        self.connections.check_open()
         unread = [*set(rows).difference(ids)]
         if len(unread) > IDS_AT_ONCE:
             return self.read_rows(rows)
         if unread:
             query = f"{_ROWS_QUERIES[False, False, False]}({','.join('?' * len(unread))})"
-            found = self._connections.fetch(query, unread)
+            found = self.connections.fetch(query, unread)
             if len(ids) >= IDS_KEPT:
                 self._ids = ids = {row: ids[row] for row in rows if row in ids}
             ids.update((row, (id_, None, None, None)) for row, id_ in found)
@@ -361,7 +361,7 @@ class RowReader:
             StoreError: if the store cannot be read.
         """
         query = f"SELECT row, vector FROM documents WHERE row IN ({','.join('?' * len(rows))})"  # noqa: S608 - only marks
-        return dict(self._connections.fetch(query, rows))
+        return dict(self.connections.fetch(query, rows))
 
 
 def _rows_query(*selected: bool) -> str:
@@ -373,6 +373,12 @@ def _rows_query(*selected: bool) -> str:
 
 
 _ROWS_QUERIES = {flags: _rows_query(*flags) for flags in product((False, True), repeat=3)}
+
+
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Tell whether the database has a table."""
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return connection.execute(query, (name,)).fetchone() is not None
 
 
 @contextmanager

@@ -23,7 +23,13 @@ from hummingbit.index.schema import (
     read_description,
     read_incarnation,
 )
-from hummingbit.index.store.connections import BUSY_SECONDS, Connections, OpenFiles, errors_of
+from hummingbit.index.store.connections import (
+    BUSY_SECONDS,
+    Connections,
+    OpenFiles,
+    RowReader,
+    errors_of,
+)
 from hummingbit.index.store.fields import forget_runs, outdated_fields, set_indexed_fields
 
 # The last generation that a store acknowledged, in a small file beside it.
@@ -137,7 +143,7 @@ RESTART_MILLISECONDS = 200
 GENERATIONS_SKIPPED = 1 << 32
 
 
-class Database:
+class Database(RowReader):
     """Any number of threads can read; one can write at a time.
 
     Every read is a short transaction of its own, so readers in other processes see the last commit
@@ -154,10 +160,9 @@ class Database:
         Raises:
             StoreError: if it is missing, is not a store, is damaged, or has a later format.
         """
-        self.path = path
+        super().__init__(path, Connections(path, writable=writable))
         self.writable = writable
         self.lost: str | None = None
-        self.connections = Connections(path, writable=writable)
         self._writer: sqlite3.Connection | None = None
         self._log_limit = 2 * LOG_BYTES_KEPT
         self._acknowledged: Acknowledged | None = None
@@ -220,12 +225,20 @@ class Database:
             self._acknowledged.close()
             self._acknowledged = None
 
+    def release(self) -> None:
+        """Close the idle connections; new ones are opened when needed."""
+        self.connections.release()
+
     def reading(self, *, transaction: bool = False) -> AbstractContextManager[sqlite3.Connection]:
         """Lend a connection; see :meth:`hummingbit.index.store.connections.Connections.reading`."""
         return self.connections.reading(transaction=transaction)
 
+    def read_transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Lend a connection in a read transaction, to which all reads of this thread belong."""
+        return self.reading(transaction=True)
+
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """Begin a transaction; at the end of the block, whatever is not committed is undone.
 
         The caller ensures that only one thread writes.
@@ -246,7 +259,7 @@ class Database:
                     writer.execute("ROLLBACK")
 
     def commit(self, generation: int) -> None:
-        """Commit the transaction of :meth:`writing` as `generation`.
+        """Commit the :meth:`transaction` as `generation`.
 
         Raises:
             StoreError: if it cannot be written.
@@ -292,7 +305,7 @@ class Database:
         """Rewrite the file without unused pages, and empty the write-ahead log.
 
         Raises:
-            StoreError: as :meth:`writing`.
+            StoreError: as :meth:`transaction`.
         """
         writer = self._check_writer()
         with errors_of(self.path):

@@ -8,6 +8,7 @@ import operator
 import re
 import sqlite3
 import struct
+import time
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +47,7 @@ from hummingbit.index.filters import (
     scalars_of,
 )
 from hummingbit.index.schema import last_row
-from hummingbit.index.store.connections import PARAMETERS, in_chunks
+from hummingbit.index.store.connections import PARAMETERS, has_table, in_chunks
 
 # Translates filters to SQL conditions on stored payloads.
 #
@@ -623,7 +624,7 @@ def _ranges(condition: IndexableCondition, block: FieldBlock) -> list[tuple[int,
     if isinstance(condition, HasText):
         return _ranges_of_text(condition, block)
     if isinstance(condition, InRange) and condition.is_of_instants:
-        tests = [(_COMPARE[name], bound) for name, bound in condition.instants.items()]
+        tests = [(COMPARE[name], bound) for name, bound in condition.instants.items()]
         return [
             (code, code + 1)
             for code, text in enumerate(block.strings, block.first_string)
@@ -649,7 +650,7 @@ def _ranges(condition: IndexableCondition, block: FieldBlock) -> list[tuple[int,
     return [(start, end) for start, end in ranges if start < end]
 
 
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "gt": operator.gt,
     "gte": operator.ge,
     "lt": operator.lt,
@@ -768,8 +769,7 @@ _Runs = list[tuple[str, Any, int]]
 
 def has_field_tables(connection: sqlite3.Connection) -> bool:
     """Tell whether the store has the tables, so that a field is indexed."""
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'fields'"
-    return connection.execute(query).fetchone() is not None
+    return has_table(connection, "fields")
 
 
 def indexed_fields(connection: sqlite3.Connection) -> dict[str, int]:
@@ -887,7 +887,7 @@ def matching_in_runs(
     if ids is not None:
         stored = in_chunks(connection, "SELECT row FROM documents WHERE id IN ", ids)
         some = np.array(sorted({row for (row,) in stored}), dtype=np.int64)
-        yield _filter_rows(connection, filter_, some[(some > after) & (some <= up_to)])
+        yield filter_rows(connection, filter_, some[(some > after) & (some <= up_to)])
         return
     fields = indexed_fields(connection)
     indexed = implied_filter(filter_, fields) if fields else None
@@ -907,7 +907,7 @@ def matching_in_runs(
                 continue
             rows: Rows = first + np.flatnonzero(matches)
             rows = rows[(rows > after) & (rows <= last)]
-            yield rows if indexed is filter_ else _filter_rows(connection, filter_, rows)
+            yield rows if indexed is filter_ else filter_rows(connection, filter_, rows)
         after = max(after, covered)
     yield from _matching_payloads(connection, filter_, after, up_to)
 
@@ -942,7 +942,6 @@ def values_between(
 
 def values_of_rows(connection: sqlite3.Connection, field: str, rows: Rows) -> Iterator[Entries]:
     """Yield the values of a field in ascending `rows`, a run at a time."""
-    covered = indexed_fields(connection).get(field, 0)
     firsts = (rows - 1) // RUN_ROWS * RUN_ROWS + 1
     starts = np.append(np.flatnonzero(np.diff(firsts, prepend=0)), len(rows)).tolist()
     for start, end in pairwise(starts):
@@ -953,10 +952,8 @@ def values_of_rows(connection: sqlite3.Connection, field: str, rows: Rows) -> It
             yield _entries_of(*_read_values(field, in_chunks(connection, query, some.tolist())))
             continue
         last = int(some[-1])
-        runs = _read_run(connection, first, [field]) if last <= covered else []
         try:
-            ((_, packed, mark),) = runs
-            entries = _entries_of_block(_parse_run(field, packed, mark), first)
+            entries = _entries_of_block(_read_block(connection, first, field), first)
         except ValueError:
             entries = _entries_of(*_values_between(connection, field, first - 1, last))
         yield _selected(entries, np.isin(entries[0], some))
@@ -1055,11 +1052,9 @@ def update_values(
     for first in np.unique(firsts[rows <= covered]).tolist():
         checkpoint()
         start, end = np.searchsorted(rows, [first, first + RUN_ROWS])
-        runs = _read_run(connection, first, [field])
+        changed = [*map(packable, values[start:end])]
         try:
-            ((_, packed, mark),) = runs
-            changed = [*map(packable, values[start:end])]
-            block = _parse_run(field, packed, mark)
+            block = _read_block(connection, first, field)
             packed = repack_values(block, rows[start:end] - first, changed)
         except ValueError:
             # The run is damaged or was too large to pack, or a value is a list.
@@ -1092,8 +1087,7 @@ def make_changes_table(connection: sqlite3.Connection) -> None:
 
 def record_changed_rows(connection: sqlite3.Connection, generation: int, rows: Rows) -> None:
     """Record that a generation changes the payloads of `rows`."""
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'payload_changes'"
-    if connection.execute(query).fetchone() is None:
+    if not has_table(connection, "payload_changes"):
         make_changes_table(connection)
     add = "INSERT INTO payload_changes VALUES (?, ?)"
     connection.execute(add, (generation, rows.astype("<i8").tobytes()))
@@ -1125,11 +1119,6 @@ def changed_rows(connection: sqlite3.Connection, generation: int) -> Rows | None
     query = "SELECT rows FROM payload_changes WHERE generation > ?"
     parts = [np.frombuffer(rows, "<i8") for (rows,) in connection.execute(query, (generation,))]
     return np.unique(np.concatenate(parts)).astype(np.int64)
-
-
-def rows_that_match(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
-    """Return those of ascending `rows` whose payloads match a filter."""
-    return _filter_rows(connection, filter_, rows)
 
 
 def damaged_runs(connection: sqlite3.Connection) -> Iterator[str]:
@@ -1171,6 +1160,12 @@ def _read_run(connection: sqlite3.Connection, first: int, fields: Sequence[str])
     return connection.execute(query, (first, *fields)).fetchall()
 
 
+def _read_block(connection: sqlite3.Connection, first: int, field: str) -> FieldBlock:
+    """Return a packed run of a field; raise ValueError if it is missing or damaged."""
+    ((_, packed, mark),) = _read_run(connection, first, [field])
+    return _parse_run(field, packed, mark)
+
+
 def _checksum(field: str, packed: bytes) -> int:
     return zlib.crc32(packed, _ALL_PLACES if "." in field else 0)
 
@@ -1195,8 +1190,8 @@ def _matching_payloads(
         yield matching_between(connection, [filter_], start, min(start + RUN_ROWS, up_to))[0]
 
 
-def _filter_rows(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
-    """Return those of `rows` that match the filter."""
+def filter_rows(connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
+    """Return those of ascending `rows` whose payloads match a filter."""
     if len(rows) > RUN_ROWS // 2 and rows[-1] - rows[0] < RUN_ROWS:
         first, last = int(rows[0]), int(rows[-1])
         return matching_between(connection, [filter_], first - 1, last)[0]
@@ -1280,8 +1275,7 @@ def make_expiry_tables(connection: sqlite3.Connection) -> None:
 
 def has_expiries(connection: sqlite3.Connection) -> bool:
     """Tell whether the store ever had a document that expires."""
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'expiries'"
-    return connection.execute(query).fetchone() is not None
+    return has_table(connection, "expiries")
 
 
 def set_expiries(
@@ -1319,11 +1313,11 @@ def next_expiry(connection: sqlite3.Connection, now: float) -> float:
     return math.inf if at is None else float(at)
 
 
-def unexpired(connection: sqlite3.Connection, now: float) -> str:
-    """Return what to select from to read the documents that have not expired."""
+def unexpired(connection: sqlite3.Connection) -> str:
+    """Return what to select from to read the documents that have not expired by now."""
     if not has_expiries(connection):
         return "documents"
-    rows = f"SELECT row FROM expiries WHERE at <= {now!r}"  # noqa: S608 - a number
+    rows = f"SELECT row FROM expiries WHERE at <= {time.time()!r}"  # noqa: S608 - a number
     return f"(SELECT * FROM documents WHERE row NOT IN ({rows}))"  # noqa: S608 - fixed parts
 
 

@@ -10,7 +10,8 @@ import time
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
+from functools import cached_property
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -62,7 +63,7 @@ from hummingbit.index.store.annotations import (
     read_records,
     write_records,
 )
-from hummingbit.index.store.connections import PARAMETERS, RowReader, in_chunks
+from hummingbit.index.store.connections import PARAMETERS, in_chunks
 from hummingbit.index.store.database import Database
 from hummingbit.index.store.fields import (
     LAST_CHANGE,
@@ -73,6 +74,7 @@ from hummingbit.index.store.fields import (
     cover_after,
     derive_expiries,
     expired_documents,
+    filter_rows,
     has_expiries,
     indexed_fields,
     is_covered,
@@ -83,7 +85,6 @@ from hummingbit.index.store.fields import (
     next_expiry,
     record_changed_rows,
     repack,
-    rows_that_match,
     set_expiries,
     set_indexed_fields,
     unexpired,
@@ -315,7 +316,8 @@ UPDATED_AT_ONCE = 25
 class Changes:
     """One transaction that :meth:`hummingbit.index.store.store.Store.writing` began.
 
-    `generation` is that of the store before the transaction; `last_row` is the last assigned row.
+    `generation` is that of the store before the transaction; `last_row` is the last assigned row,
+    and `documents` the number of documents.
     """
 
     def __init__(
@@ -328,7 +330,7 @@ class Changes:
         self.generation = number_in_meta(connection, "generation")
         self.last_row = last_row(connection)
         self._last_row_before = self.last_row
-        self._documents = number_in_meta(connection, "documents")
+        self.documents = number_in_meta(connection, "documents")
         self._removed = number_in_meta(connection, "removed")
         self._n_codes = number_of_codes(connection)
         self._deleted = 0
@@ -351,7 +353,7 @@ class Changes:
 
     def expired_rows(self) -> Rows:
         """Return the rows of the index of documents that have expired, and are still stored."""
-        return self._index_rows(self._expired())
+        return index_rows(self._column, self._expired())
 
     def delete_expired(self, limit: int) -> list[int]:
         """Delete at most so many documents that have expired, and their annotations."""
@@ -366,10 +368,6 @@ class Changes:
         if not self.has_expiries:
             return []
         return expired_documents(self._connection, time.time(), limit)
-
-    def _index_rows(self, stored: Iterable[tuple[int, int]]) -> Rows:
-        rows = chain.from_iterable(self._column.index_rows(*record) for record in sorted(stored))
-        return np.array([*rows], dtype=np.int64)
 
     def _set_expiries(self, expiries: Sequence[tuple[int, float | None]]) -> None:
         """Set when documents expire, by row; None means never."""
@@ -414,7 +412,7 @@ class Changes:
             rows = np.unique(matching_rows(self._connection, update.filter))
         else:
             kept = np.setdiff1d(known.rows, changed, assume_unique=True)
-            rows = np.union1d(kept, rows_that_match(self._connection, update.filter, changed))
+            rows = np.union1d(kept, filter_rows(self._connection, update.filter, changed))
         expired = [row for row, _ in self._expired()]
         return rows[~np.isin(rows, expired)] if expired else rows
 
@@ -514,7 +512,7 @@ class Changes:
             block = Block(codes, rows)
             stored = [packed[at * size : (at + 1) * size] for at in range(len(documents))]
         self.last_row += len(documents)
-        self._documents += len(documents)
+        self.documents += len(documents)
         self._n_codes += len(block.rows)
         columns = _stored_columns(documents, stored, self._keep_vectors)
         records = [*zip(rows.tolist(), *columns, strict=True)]
@@ -534,11 +532,6 @@ class Changes:
             self._set_expiries(expiries)
         self._inserted.append(block)
         return block
-
-    @property
-    def documents(self) -> int:
-        """The number of documents."""
-        return self._documents
 
     @property
     def deletes(self) -> bool:
@@ -570,7 +563,7 @@ class Changes:
             deleted=self._deleted,
         )
         self.find_language()
-        counts = {"documents": self._documents, "removed": self._removed}
+        counts = {"documents": self.documents, "removed": self._removed}
         if self._column.has_passages:
             counts["n_passages"] = self._n_codes
         self._write_meta(generation=self.generation + 1, **counts)
@@ -649,15 +642,14 @@ class Changes:
         self._commit(self.generation)
 
     def _write_meta(self, **entries: object) -> None:
-        query = "INSERT OR REPLACE INTO meta VALUES (:key, :value)"
-        values = [{"key": key, "value": entry} for key, entry in entries.items()]
-        self._connection.executemany(query, values)
+        query = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+        self._connection.executemany(query, entries.items())
 
     def _delete_rows(self, stored: Iterable[tuple[int, int]]) -> list[int]:
         """Delete documents, given their rows and the lengths of their codes, in any order."""
         ordered = sorted(stored)
-        removed = [*chain.from_iterable(self._column.index_rows(*record) for record in ordered)]
-        self._documents -= len(ordered)
+        removed: list[int] = index_rows(self._column, ordered).tolist()
+        self.documents -= len(ordered)
         self._n_codes -= len(removed)
         self._removed += len(removed)
         self._deleted += len(removed)
@@ -668,6 +660,12 @@ class Changes:
             set_expiries(self._connection, ((row, None) for row, _ in ordered))
         self._connection.executemany("INSERT INTO removed VALUES (?)", [(row,) for row in removed])
         return removed
+
+
+def index_rows(column: CodeColumn, stored: Iterable[tuple[int, int]]) -> Rows:
+    """Return the ascending rows of the index of documents, given as rows and lengths of codes."""
+    rows = chain.from_iterable(column.index_rows(*record) for record in sorted(stored))
+    return np.array([*rows], dtype=np.int64)
 
 
 def read_texts(
@@ -722,15 +720,13 @@ ROWS_AT_ONCE = 500
 STORED = "row, id, code, text, vector, payload, checksum"
 
 
-class DocumentReader(RowReader):
+class DocumentReader(Database):
     """Reads the documents of a store, in any number of threads."""
 
-    def __init__(self, path: Path, database: Database) -> None:
-        super().__init__(path, database.connections)
-        self.description = database.description
-        self.code_column = database.description.code_column
-        self._keep_vectors = database.description.keep_vectors
-        self._database = database
+    @cached_property
+    def code_column(self) -> CodeColumn:
+        """How documents hold their codes."""
+        return self.description.code_column
 
     def read_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
         """Return the code and payload of every document of one generation, by row.
@@ -740,9 +736,9 @@ class DocumentReader(RowReader):
         Raises:
             StoreError: if a label is damaged.
         """
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             agreed = agreed_labels(read_records(connection, LABELS)) if with_given_labels else {}
-            query = f"SELECT row, id FROM {_unexpired(connection)} WHERE id IN "  # noqa: S608 - fixed parts
+            query = f"SELECT row, id FROM {unexpired(connection)} WHERE id IN "  # noqa: S608 - fixed parts
             labels = {row: agreed[id_] for row, id_ in in_chunks(connection, query, list(agreed))}
             codes = bytearray()
             payloads: list[Mapping[str, Any]] = []
@@ -766,7 +762,7 @@ class DocumentReader(RowReader):
         codes = bytearray()
         labels: list[tuple[str, ...]] = []
         distinct: dict[tuple[str, ...], tuple[str, ...]] = {}
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             for _, some_codes, payloads in self._coded_payloads(connection):
                 codes += some_codes
                 for payload in payloads:
@@ -778,7 +774,7 @@ class DocumentReader(RowReader):
         self, connection: sqlite3.Connection
     ) -> Iterator[tuple[list[int], bytes, list[Mapping[str, Any]]]]:
         """Yield rows, their joined codes and their payloads, some at a time, by row."""
-        query = f"SELECT row, code, payload FROM {_unexpired(connection)} ORDER BY row"  # noqa: S608 - fixed parts
+        query = f"SELECT row, code, payload FROM {unexpired(connection)} ORDER BY row"  # noqa: S608 - fixed parts
         cursor = connection.execute(query)
         while some := cursor.fetchmany(ROWS_AT_ONCE):
             checkpoint()
@@ -795,8 +791,8 @@ class DocumentReader(RowReader):
         Raises:
             StoreError: if a document does not match its checksum.
         """
-        with self._database.reading() as connection:
-            query = f"SELECT {STORED} FROM {_unexpired(connection)} ORDER BY row"  # noqa: S608 - fixed parts
+        with self.reading() as connection:
+            query = f"SELECT {STORED} FROM {unexpired(connection)} ORDER BY row"  # noqa: S608 - fixed parts
             return self._parse_documents(connection.execute(query))
 
     def read_documents(self, rows: Sequence[int]) -> list[StoredDocument]:
@@ -806,14 +802,13 @@ class DocumentReader(RowReader):
             StoreError: if a document does not match its checksum.
         """
         query = f"SELECT {STORED} FROM documents WHERE row IN "  # noqa: S608 - a fixed list
-        with self._database.reading() as connection:
-            stored = in_chunks(connection, query, rows)
-        return sorted(map(self._parse_document, stored), key=lambda document: document.row)
+        with self.reading() as connection:
+            return self._parse_documents(sorted(in_chunks(connection, query, rows)))
 
     def rows_of(self, ids: Sequence[str]) -> list[int]:
         """Return the rows of the documents with these ids, ascending; unknown ids are ignored."""
         query = "SELECT row FROM documents WHERE id IN "
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             return sorted(row for (row,) in in_chunks(connection, query, storable_ids(ids)))
 
     def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
@@ -824,8 +819,8 @@ class DocumentReader(RowReader):
         """Return the stored codes and the checksum of each document; unknown ids are left out."""
         if not ids:
             return {}
-        with self._database.reading() as connection:
-            query = f"SELECT id, code, checksum FROM {_unexpired(connection)} WHERE id IN "  # noqa: S608 - fixed parts
+        with self.reading() as connection:
+            query = f"SELECT id, code, checksum FROM {unexpired(connection)} WHERE id IN "  # noqa: S608 - fixed parts
             marks = in_chunks(connection, query, storable_ids(ids))
             return {id_: (code, mark) for id_, code, mark in marks}
 
@@ -835,18 +830,18 @@ class DocumentReader(RowReader):
         Raises:
             StoreError: if it does not match its checksum.
         """
-        with self._database.reading() as connection:
-            query = f"SELECT {STORED} FROM {_unexpired(connection)} WHERE id IN "  # noqa: S608 - fixed parts
+        with self.reading() as connection:
+            query = f"SELECT {STORED} FROM {unexpired(connection)} WHERE id IN "  # noqa: S608 - fixed parts
             stored = in_chunks(connection, query, storable_ids([id_]))
-        return self._parse_document(stored[0]) if stored else None
+        return self._parse_some(stored)[0] if stored else None
 
     def count_matching(self, filter_: Filter) -> int:
         """Return the number of documents of one generation that match the filter."""
-        with self._database.reading(transaction=True) as connection:
+        with self.read_transaction() as connection:
             last, count = last_row(connection), 0
             condition, values = where(connection, filter_)
             between = f"row > :after AND row <= :to AND {condition}"
-            query = f"SELECT count(*) FROM {_unexpired(connection)} WHERE {between}"  # noqa: S608 - made of fixed parts
+            query = f"SELECT count(*) FROM {unexpired(connection)} WHERE {between}"  # noqa: S608 - made of fixed parts
             for after in range(0, last, ROWS_OF_A_SLICE):
                 checkpoint()
                 bounds = {"after": after, "to": after + ROWS_OF_A_SLICE}
@@ -860,14 +855,14 @@ class DocumentReader(RowReader):
 
         Rows after `up_to`, and those that do not match the filter, are left out.
         """
-        with self._database.reading(transaction=True) as connection:
+        with self.read_transaction() as connection:
             last = last_row(connection)
             if filter_ is not None and is_covered(connection, filter_):
                 to = last if up_to is None else up_to
                 return self._scroll_in_runs(connection, limit, filter_, after, to), last
             condition, values = ("1", {}) if filter_ is None else where(connection, filter_)
             query = f"""
-                SELECT {STORED} FROM {_unexpired(connection)}
+                SELECT {STORED} FROM {unexpired(connection)}
                 WHERE row > :after AND row <= :up_to AND {condition} ORDER BY row LIMIT :limit
             """  # noqa: S608 - made of fixed parts
             bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
@@ -880,30 +875,25 @@ class DocumentReader(RowReader):
         """Return the documents of :meth:`scroll` by the indexes of fields."""
         documents: list[StoredDocument] = []
         at_once = min(limit, PARAMETERS)
-        source = _unexpired(connection)
+        source = unexpired(connection)
         for rows in matching_in_runs(connection, filter_, after, up_to):
             for start in range(0, len(rows), at_once):
                 some: list[int] = rows[start : start + at_once].tolist()
                 query = f"SELECT {STORED} FROM {source} WHERE row IN "  # noqa: S608 - fixed parts
-                stored = in_chunks(connection, query, some)
-                documents += sorted(
-                    map(self._parse_document, stored), key=lambda document: document.row
-                )
+                documents += self._parse_some(sorted(in_chunks(connection, query, some)))
                 if len(documents) >= limit:
                     return documents[:limit]
         return documents
 
-    def _parse_documents(self, cursor: sqlite3.Cursor) -> list[StoredDocument]:
-        """Read the documents of a query in slices."""
+    def _parse_documents(self, stored: Iterable[tuple[Any, ...]]) -> list[StoredDocument]:
+        """Read stored documents in slices."""
         documents: list[StoredDocument] = []
+        remaining = iter(stored)
         checkpoint()
-        while some := cursor.fetchmany(ROWS_AT_ONCE):
+        while some := [*islice(remaining, ROWS_AT_ONCE)]:
             documents += self._parse_some(some)
             checkpoint()
         return documents
-
-    def _parse_document(self, stored: tuple[Any, ...]) -> StoredDocument:
-        return self._parse_some([stored])[0]
 
     def _parse_some(self, stored: Sequence[tuple[Any, ...]]) -> list[StoredDocument]:
         """Check documents and parse them; their codes and payloads are parsed together."""
@@ -921,7 +911,7 @@ class DocumentReader(RowReader):
                 row,
                 digits[position * size : (position + 1) * size],
                 text,
-                None if vector is None else unpack_vector(vector, self._keep_vectors),
+                None if vector is None else unpack_vector(vector, self.description.keep_vectors),
                 payloads[position],
             )
             for position, (row, id_, _, text, vector, *_) in enumerate(stored)
@@ -939,11 +929,6 @@ class DocumentReader(RowReader):
         if any(not isinstance(code, bytes) or len(code) != size for code in codes):
             raise StoreError(f"{self.path}: is damaged: a code is not {size} bytes long")
         return np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), size)
-
-
-def _unexpired(connection: sqlite3.Connection) -> str:
-    """Return what to select from to read the documents that have not expired by now."""
-    return unexpired(connection, time.time())
 
 
 def _parse_payloads(stored: Sequence[str]) -> list[Mapping[str, Any]]:
@@ -1024,58 +1009,32 @@ class Store(DocumentReader):
         Raises:
             StoreError: if it is missing, is not a store, is damaged, or has another format.
         """
-        super().__init__(path, Database(path, writable=writable, accept_loss=accept_loss))
-        self.incarnation = self._database.incarnation
-        self.writable = writable
+        super().__init__(path, writable=writable, accept_loss=accept_loss)
         self.problems: list[str] = []
-
-    create = staticmethod(Database.create)
-
-    def close(self) -> None:
-        """Close every connection; those in use are closed when they are returned."""
-        self._database.close()
-
-    def release(self) -> None:
-        """Close the idle connections; new ones are opened when needed."""
-        self._database.connections.release()
-
-    def generation(self) -> int:
-        """Return the number of commits that changed something."""
-        return self._database.generation()
-
-    def warnings(self) -> list[str]:
-        """Return why the store refuses writes, a sentence each; usually none."""
-        return self._database.warnings()
-
-    def check_open(self) -> None:
-        """Raise StoreClosed if the store was closed or :meth:`end_writing` was called."""
-        self._database.check_open()
-
-    def end_writing(self) -> None:
-        """Refuse writes from now on. The caller ensures that nobody is writing."""
-        self._database.end_writing()
-
-    def is_replaced(self) -> bool:
-        """Tell whether another store has replaced this one at its path.
-
-        Raises:
-            StoreError: if the store is closed, or cannot be read.
-        """
-        return self._database.is_replaced()
 
     def default_ranking(self) -> str | None:
         """Return the default ranking, or None if it was never set."""
-        with self._database.reading() as connection:
-            query = "SELECT value FROM meta WHERE key = 'default_ranking'"
-            stored = connection.execute(query).fetchone()
-        return None if stored is None else str(stored[0])
+        stored = self._meta("default_ranking")
+        return None if stored is None else str(stored)
 
     def hybrid_weight(self) -> float | None:
         """Return the weight of codes beside words, or None if it is the encoder's."""
-        with self._database.reading() as connection:
-            query = "SELECT value FROM meta WHERE key = 'hybrid_weight'"
-            stored = connection.execute(query).fetchone()
-        return None if stored is None or stored[0] is None else float(stored[0])
+        stored = self._meta("hybrid_weight")
+        return None if stored is None else float(stored)
+
+    def read_bookmark(self, key: str) -> str | None:
+        """Return the last value of :meth:`Changes.set_bookmark`, or None."""
+        stored = self._meta(BOOKMARK + key)
+        return None if stored is None else str(stored)
+
+    def last_payload_change(self) -> int:
+        """Return the last generation that changed the payload of a document; 0 if none did."""
+        return int(self._meta(LAST_CHANGE) or 0)
+
+    def _meta(self, key: str) -> Any:
+        """Return an entry of the table ``meta``, or None."""
+        stored = self.connections.fetch("SELECT value FROM meta WHERE key = ?", (key,))
+        return stored[0][0] if stored else None
 
     def language(self) -> tuple[str | None, str | None]:
         """Return the setting of the language, and the language that was found with ``auto``.
@@ -1083,18 +1042,18 @@ class Store(DocumentReader):
         The setting is None in stores of earlier versions, whose texts are read as English without
         other forms of words (:mod:`hummingbit.index.word_forms`).
         """
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             return read_language(connection)
 
     def guess_language(self) -> str:
         """Return the language of the first texts."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             texts = read_texts(connection, 0, last_row(connection), LANGUAGE_TEXTS)
         return find_language(text for _, text, _ in texts)[0]
 
     def count(self) -> int:
         """Return the number of documents that have not expired."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             documents = number_in_meta(connection, "documents")
             if not has_expiries(connection):
                 return documents
@@ -1106,23 +1065,15 @@ class Store(DocumentReader):
         Also return when the next document expires, in seconds since 1970.
         """
         now = time.time()
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             if not has_expiries(connection):
                 return np.empty(0, dtype=np.int64), math.inf
-            stored = sorted(expired_documents(connection, now))
-            rows = [*chain.from_iterable(self.code_column.index_rows(*record) for record in stored)]
-            return np.array(rows, dtype=np.int64), next_expiry(connection, now)
-
-    def read_bookmark(self, key: str) -> str | None:
-        """Return the last value of :meth:`set_bookmark`, or None."""
-        query = "SELECT value FROM meta WHERE key = ?"
-        with self._database.reading() as connection:
-            stored = connection.execute(query, (BOOKMARK + key,)).fetchone()
-        return None if stored is None else str(stored[0])
+            rows = index_rows(self.code_column, expired_documents(connection, now))
+            return rows, next_expiry(connection, now)
 
     def last_row(self) -> int:
         """Return the last row that was ever assigned, or 0."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             return last_row(connection)
 
     def texts(self, after: int = 0, up_to: int | None = None) -> Iterator[tuple[int, str]]:
@@ -1132,7 +1083,7 @@ class Store(DocumentReader):
         """
         last = self.last_row() if up_to is None else up_to
         while True:
-            with self._database.reading() as connection:
+            with self.reading() as connection:
                 stored = read_texts(connection, after, last, TEXTS_AT_ONCE)
             for record in stored:
                 yield from self.code_column.texts(*record)
@@ -1149,7 +1100,7 @@ class Store(DocumentReader):
         Raises:
             StoreError: if the documents are damaged, too.
         """
-        with self._database.reading(transaction=True) as connection:
+        with self.read_transaction() as connection:
             n_codes = number_of_codes(connection)
             try:
                 block = read_blocks(connection, self._code_size, n_codes)
@@ -1167,7 +1118,7 @@ class Store(DocumentReader):
     def read_later(self, row: int) -> LaterRows:
         """Return the codes of the documents after `row`, and the removed rows up to it."""
         query = "SELECT row, code FROM documents WHERE row > ? ORDER BY row"
-        with self._database.reading(transaction=True) as connection:
+        with self.read_transaction() as connection:
             later = codes_of_columns(connection.execute(query, (row,)), self.code_column)
             return LaterRows(
                 number_in_meta(connection, "generation"),
@@ -1181,17 +1132,17 @@ class Store(DocumentReader):
 
     def indexed_fields(self) -> dict[str, int]:
         """See :func:`hummingbit.index.store.fields.indexed_fields`."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             return indexed_fields(connection)
 
     def field_types(self) -> dict[str, FieldType]:
         """See :func:`hummingbit.index.schema.read_field_types`."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             return read_field_types(connection)
 
     def is_covered(self, filter_: Filter, *, wholly: bool = False) -> bool:
         """See :func:`hummingbit.index.store.fields.is_covered`."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             return is_covered(connection, filter_, wholly=wholly)
 
     def matching(self, filter_: Filter, after: int = 0) -> Matching:
@@ -1199,7 +1150,7 @@ class Store(DocumentReader):
 
         They may include rows of deleted documents.
         """
-        with self._database.reading(transaction=True) as connection:
+        with self.read_transaction() as connection:
             rows = matching_rows(connection, filter_, after)
             generation = number_in_meta(connection, "generation")
             return Matching(generation, last_row(connection), rows)
@@ -1209,7 +1160,7 @@ class Store(DocumentReader):
 
         Rows that were added, and those whose payloads were changed, are tested.
         """
-        with self._database.reading(transaction=True) as connection:
+        with self.read_transaction() as connection:
             changed = changed_rows(connection, earlier.generation)
             if changed is None:
                 rows = matching_rows(connection, filter_)
@@ -1218,7 +1169,7 @@ class Store(DocumentReader):
                 changed = changed[changed <= earlier.last_row]
                 if len(changed):
                     kept = rows[~np.isin(rows, changed, assume_unique=True)]
-                    rows = np.union1d(kept, rows_that_match(connection, filter_, changed))
+                    rows = np.union1d(kept, filter_rows(connection, filter_, changed))
                 later = matching_rows(connection, filter_, earlier.last_row)
                 rows = np.concatenate([rows, later])
             generation = number_in_meta(connection, "generation")
@@ -1226,36 +1177,20 @@ class Store(DocumentReader):
 
     def payloads_changed_since(self, generation: int) -> list[StoredDocument]:
         """Return the documents whose payloads a later generation changed, or all if unknown."""
-        with self._database.reading(transaction=True) as connection:
+        with self.read_transaction() as connection:
             rows = changed_rows(connection, generation)
             return self.read_contents() if rows is None else self.read_documents(rows.tolist())
-
-    def last_payload_change(self) -> int:
-        """Return the last generation that changed the payload of a document; 0 if none did."""
-        query = "SELECT value FROM meta WHERE key = ?"
-        stored = self._database.connections.fetch(query, (LAST_CHANGE,))
-        return int(stored[0][0]) if stored else 0
 
     def matching_slice(self, filters: Sequence[Filter], after: int, rows: int) -> list[Matching]:
         """Do as :meth:`matching` for several filters and the next `rows` rows.
 
         The `last_row` of a result is the last row that was tested.
         """
-        with self._database.reading(transaction=True) as connection:
+        with self.read_transaction() as connection:
             last, generation = last_row(connection), number_in_meta(connection, "generation")
             up_to = min(after + rows, last)
             parts = matching_between(connection, filters, after, up_to)
             return [Matching(generation, up_to, part, complete=up_to == last) for part in parts]
-
-    def read_transaction(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Lend a connection in a read transaction.
-
-        Whatever this thread reads of the store inside the block belongs to the same transaction.
-
-        Raises:
-            StoreError: if the store cannot be read.
-        """
-        return self._database.reading(transaction=True)
 
     @contextmanager
     def writing(self) -> Iterator[Changes]:
@@ -1269,8 +1204,8 @@ class Store(DocumentReader):
             StoreReplaced: if its files were deleted or replaced since it was opened.
             WritesLost: if it holds fewer generations than it acknowledged.
         """
-        with self._database.writing() as connection:
-            changes = Changes(connection, self.description, self._database.commit)
+        with self.transaction() as connection:
+            changes = Changes(connection, self.description, self.commit)
             yield changes
         if changes.deletes:
             self.forget_ids()
@@ -1283,11 +1218,11 @@ class Store(DocumentReader):
         Raises:
             StoreError: if the store cannot be written, or is damaged.
         """
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             block = self._codes_of_documents(connection)
         with self.writing() as changes:
             changes.rewrite_codes(block)
-        self._database.vacuum()
+        self.vacuum()
         self.problems = []
 
     def copy_to(self, path: Path) -> None:
@@ -1296,12 +1231,8 @@ class Store(DocumentReader):
         Raises:
             StoreError: if the store cannot be read or the copy cannot be written.
         """
-        with self._database.reading() as connection, closing(sqlite3.connect(path)) as copy:
+        with self.reading() as connection, closing(sqlite3.connect(path)) as copy:
             connection.backup(copy)
-
-    def bytes_on_disk(self) -> int:
-        """Return the size of the file and its write-ahead log."""
-        return self._database.bytes_on_disk()
 
     def _codes_of_documents(self, connection: sqlite3.Connection) -> Block:
         stored = connection.execute("SELECT row, code FROM documents ORDER BY row")
@@ -1356,10 +1287,8 @@ def _without_expired(
     connection: sqlite3.Connection, stored: Block, indexed: Block, column: CodeColumn
 ) -> Block:
     """Return the stored codes without those of expired documents that the index lacks."""
-    some = chain.from_iterable(
-        column.index_rows(*expired) for expired in expired_documents(connection, time.time())
-    )
-    missing = np.setdiff1d(np.array([*some], dtype=np.int64), indexed.rows)
+    expired = index_rows(column, expired_documents(connection, time.time()))
+    missing = np.setdiff1d(expired, indexed.rows)
     kept = ~np.isin(stored.rows, missing)
     return Block(stored.codes[kept], stored.rows[kept])
 

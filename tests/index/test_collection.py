@@ -108,7 +108,7 @@ def test_an_error_changes_nothing(collection: Collection) -> None:
 
 def test_a_full_disk_changes_nothing(collection: Collection) -> None:
     collection.upsert(code_documents(["0000"]))
-    writer = collection.store._database._writer
+    writer = collection.store._writer
     assert writer is not None
     (pages,) = writer.execute("PRAGMA page_count").fetchone()
     writer.execute(f"PRAGMA max_page_count = {pages}")

@@ -129,7 +129,7 @@ def test_threads_share_connections_and_leave_none_open(path: Path) -> None:
             with ThreadPoolExecutor(8) as pool:
                 found = list(pool.map(store.get, [f"d{i}" for i in range(50)]))
             assert all(document is not None for document in found)
-        assert len(store._database.connections) <= 8
+        assert len(store.connections) <= 8
     with pytest.raises(StoreError, match="is closed"):
         store.get("d1")
 
