@@ -40,9 +40,7 @@ def read_parquet(path: Path, layout: Layout | None) -> Iterator[Row]:
         ReadError: if pyarrow is not installed, the file is not Parquet, or its columns do not fit
             `layout`.
     """
-    arrow = _import_arrow(path, "Parquet")
-    parquet = importlib.import_module("pyarrow.parquet")
-    with _arrow_progress(arrow, path, "Parquet") as progress, parquet.ParquetFile(path) as file:
+    with _open_parquet(path) as (_, file, progress):
         _check_columns(path, file.schema_arrow.names, layout)
         yield from progress.rows(file.iter_batches(PARQUET_BATCH))
 
@@ -53,10 +51,8 @@ def byte_list_columns(path: Path) -> frozenset[str]:
     Raises:
         ReadError: if pyarrow is not installed, or the file is not Parquet.
     """
-    arrow = _import_arrow(path, "Parquet")
-    parquet = importlib.import_module("pyarrow.parquet")
-    with _arrow_progress(arrow, path, "Parquet"):
-        fields = [field for field in parquet.read_schema(path) if field.type.num_fields == 1]
+    with _open_parquet(path) as (arrow, file, _):
+        fields = [field for field in file.schema_arrow if field.type.num_fields == 1]
     return frozenset(field.name for field in fields if field.type.field(0).type == arrow.uint8())
 
 
@@ -71,9 +67,7 @@ def json_columns(paths: Sequence[Path]) -> frozenset[str]:
     nested: set[str] = set()
     rejected: set[str] = set()
     for path in paths:
-        arrow = _import_arrow(path, "Parquet")
-        parquet = importlib.import_module("pyarrow.parquet")
-        with _arrow_progress(arrow, path, "Parquet"), parquet.ParquetFile(path) as file:
+        with _open_parquet(path) as (arrow, file, _):
             texts = (arrow.string(), arrow.large_string())
             for field in file.schema_arrow:
                 if field.type not in texts or field.name in rejected:
@@ -144,6 +138,15 @@ def _arrow_progress(arrow: Any, path: Path, format_: str, line: int = 0) -> Iter
     except (arrow.ArrowException, OSError) as error:
         where = f"{path}:{progress.line + 1}" if progress.line else str(path)
         raise ReadError(f"{where}: cannot be read as {format_}: {error}") from None
+
+
+@contextmanager
+def _open_parquet(path: Path) -> Iterator[tuple[Any, Any, _Progress]]:
+    """Yield pyarrow, the open file, and what turns its batches into rows."""
+    arrow = _import_arrow(path, "Parquet")
+    parquet = importlib.import_module("pyarrow.parquet")
+    with _arrow_progress(arrow, path, "Parquet") as progress, parquet.ParquetFile(path) as file:
+        yield arrow, file, progress
 
 
 def _import_arrow(path: Path, format_: str) -> Any:

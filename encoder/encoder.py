@@ -391,16 +391,22 @@ class Encoder:
     def _query_weights_of_joint_rows(self, vectors: Floats, words: Sequence[TextRow]) -> Floats:
         code = self._joint_code
         content = self._forward(vectors) - self.thresholds[code.n_bits :]
-        of_classes: Floats = np.empty((len(vectors), code.n_bits), dtype=np.float32)
-        for row, vector, terms in zip(of_classes, vectors, words, strict=True):
-            row[:] = code.weights_of_row(*joint_row(vector, terms))
-        return np.hstack([of_classes, content])
+        return np.hstack([self._each_joint(code.weights_of_row, vectors, words), content])
 
     @property
     def _joint_code(self) -> ClassCode:
         """The class code, which reads words beside vectors."""
         assert self.class_code is not None  # noqa: S101 - there are no words without it
         return self.class_code
+
+    def _each_joint(
+        self, function: Callable[..., Floats], vectors: Floats, words: Sequence[TextRow]
+    ) -> Floats:
+        """Return what `function` of the class code makes of each vector and the words beside it."""
+        of_classes: Floats = np.empty((len(vectors), self._joint_code.n_bits), dtype=np.float32)
+        for row, vector, terms in zip(of_classes, vectors, words, strict=True):
+            row[:] = function(*joint_row(vector, terms))
+        return of_classes
 
     def query_weights_of_rows(self, rows: Any) -> Floats:
         """Return the query weights of queries whose features are `rows`, ``(N, n_bits)``."""
@@ -490,10 +496,8 @@ class Encoder:
         """Return the logits of `texts` whose vectors by a language model are `vectors`."""
         if self.words is None:
             return self._logits_of_rows(vectors, vectors)
-        code = self._joint_code
-        of_classes: Floats = np.empty((len(vectors), code.n_bits), dtype=np.float32)
-        for row, vector, terms in zip(of_classes, vectors, self._words_of(texts), strict=True):
-            row[:] = code.logits_of_row(*joint_row(vector, terms))
+        logits_of_row = self._joint_code.logits_of_row
+        of_classes = self._each_joint(logits_of_row, vectors, self._words_of(texts))
         return np.hstack([of_classes, self._forward(vectors)])
 
     def _logits_of_rows(self, rows: Any, network_rows: Any) -> Floats:

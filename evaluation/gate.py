@@ -135,8 +135,6 @@ def apply_gate(
     rules: Sequence[Rule],
     evaluation: Evaluation,
     baseline: Mapping[str, PerQuery] | None = None,
-    *,
-    seed: int = 0,
 ) -> list[GateResult]:
     """Return the result of each condition of `rules`; the gate passes if none has failed.
 
@@ -151,7 +149,7 @@ def apply_gate(
     if evaluation.warning is not None and not getattr(rules, _TOP, False):
         message = f"{evaluation.warning}; to gate them all the same, put {_TOP} = true at its top"
         raise GateError(f"the gate refuses {message}")
-    drops = _compare(rules, evaluation, baseline, seed)
+    drops = _compare(rules, evaluation, baseline)
     results = []
     for rule in rules:
         _check_measured(rule.metric, evaluation)
@@ -237,7 +235,6 @@ def _compare(
     rules: Sequence[Rule],
     evaluation: Evaluation,
     baseline: Mapping[str, PerQuery] | None,
-    seed: int,
 ) -> dict[str, Comparison]:
     names = [rule.metric for rule in rules if rule.max_drop is not None]
     if not names:
@@ -256,7 +253,7 @@ def _compare(
                 f" the baseline's collection again with --rankings {ranking} --metrics {metric}"
                 " --out DIR, and use the report.json there"
             )
-    return compare({name: evaluation.per_query[name] for name in names}, baseline, seed=seed)
+    return compare({name: evaluation.per_query[name] for name in names}, baseline)
 
 
 def _check_minimum(rule: Rule, minimum: float, value: float) -> GateResult:

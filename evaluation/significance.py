@@ -233,9 +233,7 @@ MAX_SIMULATED = 2000
 """With more queries, means are distributed normally."""
 
 
-def queries_to_detect(
-    differences: PerQuery, size: float, alpha: float = 0.05, *, seed: int = 0
-) -> int:
+def queries_to_detect(differences: PerQuery, size: float, alpha: float = 0.05) -> int:
     """Return how many queries a paired test needs to notice a mean difference of `size`.
 
     Among that many queries, whose differences spread as `differences` (float64[Q]) do around their
@@ -255,7 +253,7 @@ def queries_to_detect(
     spread = np.append(values - values.mean(), [-0.5, 0.5])
 
     def power(n: int) -> float:
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         shown = 0
         for block in row_blocks(SIMULATIONS, n):
             some = size + spread[rng.integers(0, len(spread), (block.stop - block.start, n))]
@@ -297,10 +295,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def compare(
     current: Mapping[str, PerQuery],
     baseline: Mapping[str, PerQuery],
-    *,
-    level: float = 0.95,
-    samples: int = PERMUTATIONS,
-    seed: int = 0,
 ) -> dict[str, Comparison]:
     """Compare two systems in every metric that both have values of, query by query.
 
@@ -321,11 +315,8 @@ def compare(
         }
     )
     differences = dict(zip(names, sides[0::2] - sides[1::2], strict=True))
-    intervals = bootstrap_intervals(differences, level=level, seed=seed)
-    p_values = [
-        permutation_test(current[name], baseline[name], samples=samples, seed=seed)
-        for name in names
-    ]
+    intervals = bootstrap_intervals(differences)
+    p_values = [permutation_test(current[name], baseline[name]) for name in names]
     return {
         name: Comparison(
             metric=name,
@@ -436,9 +427,7 @@ class SystemComparison:
         }
 
 
-def compare_systems(
-    systems: Mapping[str, Evaluation], *, seed: int = 0
-) -> dict[str, SystemComparison]:
+def compare_systems(systems: Mapping[str, Evaluation]) -> dict[str, SystemComparison]:
     """Compare two systems or more in every metric, by their tie-averaged values.
 
     Values as served are not used, since the order of ties is no property of a system. All systems
@@ -452,16 +441,16 @@ def compare_systems(
         message = f"the number of systems is {len(systems)}; a comparison needs two or more"
         raise EvaluationError(message)
     first = next(iter(systems.values()))
-    return {metric: _compare(metric, systems, seed) for metric in first.expected_per_query}
+    return {metric: _compare(metric, systems) for metric in first.expected_per_query}
 
 
-def _compare(metric: str, systems: Mapping[str, Evaluation], seed: int) -> SystemComparison:
+def _compare(metric: str, systems: Mapping[str, Evaluation]) -> SystemComparison:
     values = {
         name: np.asarray(evaluation.expected_per_query[metric])
         for name, evaluation in systems.items()
     }
     pairs = list(itertools.combinations(values, 2))
-    p_values = [permutation_test(values[a], values[b], seed=seed) for a, b in pairs]
+    p_values = [permutation_test(values[a], values[b]) for a, b in pairs]
     return SystemComparison(
         metric=metric,
         pairs=tuple(
@@ -476,7 +465,7 @@ SIGNIFICANT = 0.05
 
 
 def compare_with_baselines(
-    name: str, system: Evaluation, baselines: Mapping[str, Evaluation], *, seed: int = 0
+    name: str, system: Evaluation, baselines: Mapping[str, Evaluation]
 ) -> list[str]:
     """Return a sentence for each baseline that says in which metrics the system `name` is ahead.
 
@@ -493,7 +482,7 @@ def compare_with_baselines(
         for metric, values in evaluation.expected_per_query.items()
         if metric in system.expected_per_query
     ]
-    p_values = holm([permutation_test(ours, theirs, seed=seed) for *_, theirs, ours in pairs])
+    p_values = holm([permutation_test(ours, theirs) for *_, theirs, ours in pairs])
     verdicts: dict[str, list[str]] = {}
     for (baseline, metric, theirs, ours), p_value in zip(pairs, p_values, strict=True):
         lead = (

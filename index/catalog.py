@@ -600,7 +600,10 @@ class Collections(ABC, Generic[C_co]):
             description = Description(
                 name, n_bits or 0, engine=engine, keep_vectors=keep_vectors, passages=passages
             )
-            _check_n_bits(description.n_bits)
+            try:
+                check_code_length(description.n_bits)
+            except CodeError as error:
+                raise InputError(error.field, error.reason) from None
             if description.n_bits:
                 _check_takes_texts(None, passages)
             if description.n_bits == 0 and keep_vectors != FLOAT32:
@@ -609,7 +612,9 @@ class Collections(ABC, Generic[C_co]):
         else:
             self._encoders.install_sign(encoder_name)
             encoder = self._encoders.load(encoder_name)
-            _check_has_vectors(encoder, keep_vectors)
+            if encoder.kind == "text" and keep_vectors != FLOAT32:
+                found = f"is {keep_vectors!r}, but the encoder takes texts"
+                raise InputError("keep_vectors", f"{found}; leave it out")
             _check_takes_texts(encoder, passages)
             made_by = encoder_name, encoder.fingerprint
             description = Description(
@@ -706,22 +711,8 @@ class Collections(ABC, Generic[C_co]):
             raise EncoderMismatch(str(error)) from error
 
 
-def _check_has_vectors(encoder: Encoder, keep_vectors: str) -> None:
-    """Raise InputError if vectors are to be kept in a form of their own and there are none."""
-    if encoder.kind == "text" and keep_vectors != FLOAT32:
-        message = f"is {keep_vectors!r}, but the encoder takes texts; leave it out"
-        raise InputError("keep_vectors", message)
-
-
 def _check_takes_texts(encoder: Encoder | None, passages: Passages | None) -> None:
     """Raise InputError if there are to be passages, but the encoder reads no texts."""
     if passages is not None and (encoder is None or encoder.kind != "text"):
         needs = "they need an encoder of texts, or a collection by words alone"
         raise InputError("passages", f"are parts of texts; {needs}")
-
-
-def _check_n_bits(n_bits: int) -> None:
-    try:
-        check_code_length(n_bits)
-    except CodeError as error:
-        raise InputError(error.field, error.reason) from None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
@@ -188,7 +189,7 @@ class Export:
                 raise self._error(row, message)
             try:
                 return _parse_header(record)
-            except (KeyError, TypeError) as error:
+            except (KeyError, TypeError, InputError) as error:
                 raise self._error(row, f"is not a whole head of an export: {error}") from None
         raise ReadError(f"{self._source}: is empty")
 
@@ -236,48 +237,41 @@ def _parse_header(record: dict[str, Any]) -> Header:
         documents=record["documents"],
         ranking=record.get("ranking", HAMMING),
         hybrid_weight=record.get("hybrid_weight"),
-        indexed_fields=_parse_fields(record.get("indexed_fields", [])),
+        indexed_fields=check_indexed_fields(_list(record, "indexed_fields")),
         keep_vectors=record.get("keep_vectors", FLOAT32),
-        passages=_parse_passages(record.get("passages")),
+        passages=Passages.of(record.get("passages")),
         field_types=parse_field_types(record.get("field_types", {})),
         language=record.get("language"),
     )
     strings = (header.name, header.encoder or "", header.encoder_fingerprint or "")
-    numbers = (header.n_bits, header.documents)
-    if not all(isinstance(value, str) for value in strings):
-        raise TypeError("name, encoder and encoder_fingerprint must be strings")
-    if not all(isinstance(value, int) for value in numbers):
-        raise TypeError("n_bits and documents must be whole numbers")
-    if header.engine not in INDEX_TYPES:
-        raise TypeError(f"engine must be one of {', '.join(INDEX_TYPES)}")
     weight = header.hybrid_weight
     is_weight = isinstance(weight, int | float) and not isinstance(weight, bool)
-    if weight is not None and not (is_weight and MIN_HYBRID_WEIGHT <= weight <= MAX_HYBRID_WEIGHT):
-        bounds = f"{MIN_HYBRID_WEIGHT:g} to {MAX_HYBRID_WEIGHT:g}"
-        raise TypeError(f"hybrid_weight must be null or from {bounds}")
-    if header.ranking not in RANKINGS:
-        raise TypeError(f"ranking must be one of {', '.join(RANKINGS)}")
-    if header.language is not None and header.language not in {NO_STEMS, *stemmers()}:
-        raise TypeError("language must be one that this hummingbit has stems for, none or null")
-    if header.keep_vectors not in FORMS:
-        raise TypeError(f"keep_vectors must be one of {', '.join(FORMS)}")
+    bounds = f"{MIN_HYBRID_WEIGHT:g} to {MAX_HYBRID_WEIGHT:g}"
+    rules = {
+        "name, encoder and encoder_fingerprint must be strings": all(
+            isinstance(value, str) for value in strings
+        ),
+        "n_bits and documents must be whole numbers": isinstance(header.n_bits, int)
+        and isinstance(header.documents, int),
+        f"engine must be one of {', '.join(INDEX_TYPES)}": header.engine in INDEX_TYPES,
+        f"hybrid_weight must be null or from {bounds}": weight is None
+        or (is_weight and MIN_HYBRID_WEIGHT <= weight <= MAX_HYBRID_WEIGHT),
+        f"ranking must be one of {', '.join(RANKINGS)}": header.ranking in RANKINGS,
+        "language must be one that this hummingbit has stems for, none or null": header.language
+        in {None, NO_STEMS, *stemmers()},
+        f"keep_vectors must be one of {', '.join(FORMS)}": header.keep_vectors in FORMS,
+    }
+    for rule, is_met in rules.items():
+        if not is_met:
+            raise TypeError(rule)
     return header
 
 
-def _parse_passages(value: Any) -> Passages | None:
-    try:
-        return Passages.of(value)
-    except InputError as error:
-        raise TypeError(str(error)) from None
-
-
-def _parse_fields(value: Any) -> tuple[str, ...]:
+def _list(record: dict[str, Any], name: str) -> list[Any]:
+    value = record.get(name, [])
     if not isinstance(value, list):
-        raise TypeError("indexed_fields must be a list")
-    try:
-        return check_indexed_fields(value)
-    except InputError as error:
-        raise TypeError(str(error)) from None
+        raise TypeError(f"{name} must be a list")
+    return value
 
 
 def _record(document: StoredDocument) -> dict[str, Any]:
@@ -522,7 +516,7 @@ def read_points(
         layout = _with_text_field(layout, first, source, notice)
     else:
         selection = _with_vector_field(selection, first, source)
-    rows = _rows(first, points, source, selection)
+    rows = (_row(point, source, selection) for point in chain([first], points))
     from hummingbit.corpus.readers import documents_of  # noqa: PLC0415 - takes as long as a search
 
     return documents_of(rows, source, layout, notice, unique_ids=False)
@@ -576,14 +570,6 @@ def _with_vector_field(selection: PointSelection, first: Point, source: str) -> 
         raise ReadError(f"{source}: its points have {names}{message}")
     (field,) = first.vectors
     return replace(selection, vector_field=field)
-
-
-def _rows(
-    first: Point, others: Iterable[Point], source: str, selection: PointSelection
-) -> Iterator[Row]:
-    yield _row(first, source, selection)
-    for point in others:
-        yield _row(point, source, selection)
 
 
 def _row(point: Point, source: str, selection: PointSelection) -> Row:

@@ -235,37 +235,31 @@ def _check_vectors(vectors: Floats, encoder: Encoder, data: TrainingData) -> Non
 
 
 def _read_documents(encoder: Encoder, inputs: Any, vectors: Floats | None) -> Read:
-    parts = []
+    parts, features = [], encoder.features
     with count_in_stage("reading the documents", len(inputs)) as count:
         for start in range(0, len(inputs), _BATCH):
             some = inputs[start : start + _BATCH]
-            features = encoder.features
-            if vectors is not None:
-                rows: Any = vectors[start : start + _BATCH]
-            else:
-                rows = features.transform(some)
-            summarized = rows
-            if isinstance(features, TextFeatures):
-                summarized = features.add_summaries(rows, some)
-            class_values: Floats = np.empty((len(some), 0), dtype=np.float32)
+            rows: Any = features.transform(some) if vectors is None else vectors[start:][:_BATCH]
+            class_values = _no_values(some)
             if encoder.class_code is not None:
                 of_classes = encoder.class_rows(some, vectors=rows)
                 class_values = _signs(encoder.class_code.logits(of_classes))
-            parts.append(Read(_hidden(encoder, summarized), class_values))
+            if isinstance(features, TextFeatures):
+                rows = features.add_summaries(rows, some)
+            parts.append(Read(_hidden(encoder, rows), class_values))
             count(len(some))
     return _joined(parts)
 
 
 def _read_queries(encoder: Encoder, inputs: Any) -> Read:
-    parts = []
+    parts, features = [], encoder.features
     for start in range(0, len(inputs), _BATCH):
         some = inputs[start : start + _BATCH]
-        features = encoder.features
         if isinstance(features, TextFeatures | LanguageModel):
             rows: Any = features.transform_queries(some)[0]
         else:
             rows = features.transform(some)
-        class_values: Floats = np.empty((len(some), 0), dtype=np.float32)
+        class_values = _no_values(some)
         if encoder.class_code is not None:
             of_classes = rows
             if encoder.words is not None:
@@ -273,6 +267,10 @@ def _read_queries(encoder: Encoder, inputs: Any) -> Read:
             class_values = encoder.class_code.query_weights(of_classes)
         parts.append(Read(_hidden(encoder, rows), class_values))
     return _joined(parts)
+
+
+def _no_values(inputs: Any) -> Floats:
+    return np.empty((len(inputs), 0), dtype=np.float32)
 
 
 def _hidden(encoder: Encoder, rows: Any) -> Any:

@@ -112,9 +112,7 @@ def train_model(
         found = f"the model's vectors have {counted(model.dimension, 'number')}"
         raise TrainingDataError(f"n_bits is {recipe.n_bits}; {found}, and a bit needs one")
     parts = split(data, recipe)
-    if recipe.head == CLASS_CODES:
-        _class_recipe(recipe)
-        _check_classes(data, parts, recipe)
+    _check_classes(data, parts, recipe)
     texts = [str(text) for text in data.inputs]
     saved = out.with_name(f"{out.name}.vectors")
     vectors, n_cut = read_documents(folder, texts, data.sha256, saved)
@@ -153,35 +151,12 @@ def train_model(
     return replace(trained, warnings=(*trained.warnings, warning))
 
 
-def _class_recipe(recipe: ModelRecipe) -> ClassCodeRecipe:
-    """Return the recipe of class codes over the vectors of a model."""
-    common = {declared.name: getattr(recipe, declared.name) for declared in fields(ClassHeadRecipe)}
-    return ClassCodeRecipe(**{**common, "method": CLASS_CODES})
-
-
 def _check_classes(data: TrainingData, parts: Split, recipe: ModelRecipe) -> None:
-    if data.is_multi_label:
-        problem = "documents have several labels; the head class-codes takes one label each"
-        raise TrainingDataError(f"label: {problem}")
-    check_labels(data, parts, recipe.validation_share)
-
-
-def _fit_encoder(
-    model: LanguageModel,
-    data: TrainingData,
-    vectors: Floats,
-    parts: Split,
-    *,
-    recipe: ModelRecipe,
-    progress: Progress,
-) -> tuple[Encoder, dict[str, Any]]:
-    """Return the encoder of `model` with the head of the `recipe`, learned from the `vectors`.
-
-    Also return what trials chose, for the metadata.
-    """
     if recipe.head == CLASS_CODES:
-        return _fit_classes(model, data, vectors, parts, recipe=recipe, progress=progress)
-    return _fit_content(model, data, vectors[parts.training], parts, recipe), {}
+        if data.is_multi_label:
+            problem = "documents have several labels; the head class-codes takes one label each"
+            raise TrainingDataError(f"label: {problem}")
+        check_labels(data, parts, recipe.validation_share)
 
 
 def _fit_classes(
@@ -193,10 +168,13 @@ def _fit_classes(
     recipe: ModelRecipe,
     progress: Progress,
 ) -> tuple[Encoder, dict[str, Any]]:
+    """Return the encoder with class codes over the vectors, and what trials chose."""
     # It imports scikit-learn, which other heads do not need.
     from hummingbit.training.class_codes import fit_class_codes  # noqa: PLC0415
 
-    texts, classes = data.take(parts.training), _class_recipe(recipe)
+    texts = data.take(parts.training)
+    common = {declared.name: getattr(recipe, declared.name) for declared in fields(ClassHeadRecipe)}
+    classes = ClassCodeRecipe(**{**common, "method": CLASS_CODES})
     analyzer = Analyzer.from_name(recipe.analyzer)
     if recipe.word_share and have_more_terms(map(str, texts), 0, analyzer):
         share = recipe.word_share
@@ -209,19 +187,29 @@ def _fit_classes(
     return replace(fitted.encoder, features=model), fitted.chosen
 
 
-def _fit_content(
-    model: LanguageModel, data: TrainingData, known: Floats, parts: Split, recipe: ModelRecipe
-) -> Encoder:
+def _fit_encoder(
+    model: LanguageModel,
+    data: TrainingData,
+    vectors: Floats,
+    parts: Split,
+    *,
+    recipe: ModelRecipe,
+    progress: Progress,
+) -> tuple[Encoder, dict[str, Any]]:
+    """Return the encoder of `model` with the head of the `recipe`, and what trials chose."""
+    if recipe.head == CLASS_CODES:
+        return _fit_classes(model, data, vectors, parts, recipe=recipe, progress=progress)
+    known = vectors[parts.training]
     if recipe.head == RECONSTRUCTION:
         blocks = fit_reconstruction(known, recipe.n_bits, recipe.seed)
         zeros: Floats = np.zeros(recipe.n_bits, dtype=np.float32)
         layer = Layer(blocks.decoder, zeros, "identity")
-        return Encoder(model, [layer], zeros, {}, reconstruction=blocks)
+        return Encoder(model, [layer], zeros, {}, reconstruction=blocks), {}
     queries = None
     if recipe.head == "sne":
         queries = make_queries(model, [*map(str, data.take(parts.training))], recipe.seed)
     layer, thresholds = fit_head(known, recipe.n_bits, recipe.seed, recipe.head, queries)
-    return Encoder(model, [layer], thresholds, {})
+    return Encoder(model, [layer], thresholds, {}), {}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 from zlib import crc32
 
@@ -73,7 +74,7 @@ def class_probabilities(scores: Probabilities) -> Probabilities:
 Rows = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Pool:
     """Documents to choose from, with the labels so far.
 
@@ -95,8 +96,9 @@ class Pool:
         unavailable = np.concatenate([self.labelled, self.excluded])
         return np.delete(np.arange(len(self.vectors)), unavailable)
 
+    @cached_property
     def probabilities(self) -> Probabilities | None:
-        """Return the probabilities of the classes, ``float64[N, C]``; None without any label."""
+        """The probabilities of the classes, ``float64[N, C]``; None without any label."""
         if not len(self.labelled):
             return None
         return class_probabilities(
@@ -420,11 +422,13 @@ SAMPLED_AT_ONCE = 64
 class Sampling:
     """A method: a phrase that describes it, and the function that chooses rows.
 
-    `choose` takes the pool, the number of rows and a seed.
+    `choose` takes the pool, the number of rows and a seed. If `by_uncertainty`, the pool must have
+    two classes or more.
     """
 
     summary: str
     choose: Callable[[Pool, int, int], Rows]
+    by_uncertainty: bool = True
 
 
 def suggest(pool: Pool, n: int, method: str, seed: int = 0) -> Rows:
@@ -436,7 +440,9 @@ def suggest(pool: Pool, n: int, method: str, seed: int = 0) -> Rows:
     Raises:
         KeyError: if `method` is not in :data:`METHODS`.
     """
-    choose = METHODS[method].choose
+    sampling = METHODS[method]
+    has_classes = pool.n_classes >= 2 and len(pool.labelled) > 0
+    choose = sampling.choose if has_classes or not sampling.by_uncertainty else typiclust
     n = min(n, len(pool.available))
     return choose(pool, n, seed) if n else np.empty(0, dtype=np.int64)
 
@@ -445,20 +451,19 @@ def _random(pool: Pool, n: int, seed: int) -> Rows:
     return np.random.default_rng((seed, len(pool.labelled))).permutation(pool.available)[:n]
 
 
-def _uncertain_probabilities(pool: Pool) -> Probabilities | None:
-    """Return the probabilities of a pool; None below two classes, when nothing is uncertain."""
-    return pool.probabilities() if pool.n_classes >= 2 else None
+def _probabilities(pool: Pool) -> Probabilities:
+    """Return the probabilities of a pool of two classes or more."""
+    assert pool.probabilities is not None  # noqa: S101 - each class has a label
+    return pool.probabilities
 
 
 def _by_uncertainty(
     uncertainty: Callable[[Probabilities], npt.NDArray[np.float64]],
 ) -> Callable[[Pool, int, int], Rows]:
-    def choose(pool: Pool, n: int, seed: int) -> Rows:
-        probabilities = _uncertain_probabilities(pool)
-        if probabilities is None:
-            return typiclust(pool, n, seed)
+    def choose(pool: Pool, n: int, _seed: int) -> Rows:
         available = pool.available
-        order = available[np.argsort(-uncertainty(probabilities[available]), kind="stable")]
+        doubts = uncertainty(_probabilities(pool)[available])
+        order = available[np.argsort(-doubts, kind="stable")]
         return _spread_over_buckets(order, pool.buckets, n)
 
     return choose
@@ -517,11 +522,8 @@ def _core_set(pool: Pool, n: int, seed: int) -> Rows:
 
 def _badge(pool: Pool, n: int, seed: int) -> Rows:
     """Return rows drawn by k-means++ of their gradients, (p − 1_ŷ) ⊗ vector."""
-    probabilities = _uncertain_probabilities(pool)
-    if probabilities is None:
-        return typiclust(pool, n, seed)
     available = pool.available
-    errors = probabilities[available]
+    errors = _probabilities(pool)[available]
     errors[np.arange(len(available)), errors.argmax(axis=1)] -= 1
     vectors = pool.vectors[available].astype(np.float64)
     lengths = (errors**2).sum(axis=1) * (vectors**2).sum(axis=1)
@@ -544,13 +546,11 @@ def _badge(pool: Pool, n: int, seed: int) -> Rows:
 
 def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
     """Return the most central document of each of `n` clusters of documents with small margins."""
-    probabilities = _uncertain_probabilities(pool)
-    if probabilities is None:
-        return typiclust(pool, n, seed)
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - takes a second
 
     available = pool.available
-    order = available[np.argsort(-_small_margin(probabilities[available]), kind="stable")]
+    margins = _small_margin(_probabilities(pool)[available])
+    order = available[np.argsort(-margins, kind="stable")]
     candidates = order[: CANDIDATES * n]
     if len(candidates) <= n:
         return candidates[:n]
@@ -574,8 +574,8 @@ def _tcm(pool: Pool, n: int, seed: int) -> Rows:
 
 
 def _herding(pool: Pool, n: int, seed: int) -> Rows:
-    known = _uncertain_probabilities(pool)
-    weights = None if known is None else _small_margin(known)
+    has_classes = pool.n_classes >= 2 and len(pool.labelled) > 0
+    weights = _small_margin(_probabilities(pool)) if has_classes else None
     return herd(pool.vectors, weights, pool.labelled, pool.available, n=n, seed=seed)
 
 
@@ -587,10 +587,10 @@ METHODS: Mapping[str, Sampling] = {
     "cluster-margin": Sampling("central documents of clusters of small margins", _cluster_margin),
     "entropy": Sampling("the classes are least certain", _by_uncertainty(_entropy)),
     "badge": Sampling("uncertain and unlike each other: k-means++ of gradients", _badge),
-    "typiclust": Sampling("typical documents of the clusters with fewest labels", typiclust),
-    "herding": Sampling("documents near many whose classes are uncertain", _herding),
-    "core-set": Sampling("farthest from everything labelled (k-center greedy)", _core_set),
-    "random": Sampling("drawn at random", _random),
+    "typiclust": Sampling("typical documents of the clusters with fewest labels", typiclust, False),
+    "herding": Sampling("documents near many whose classes are uncertain", _herding, False),
+    "core-set": Sampling("farthest from everything labelled (k-center greedy)", _core_set, False),
+    "random": Sampling("drawn at random", _random, False),
 }
 DEFAULT_METHOD = "tcm"
 
@@ -780,14 +780,13 @@ def suggest_documents(
     labelled = labelled_pool(collection, cache, agreed_labels(records), label_field)
     documents, pool_ = labelled.vectors.documents, labelled.pool
     begin_stage(f"choosing {n:,} of them by {method}")
-    probabilities = pool_.probabilities()
     excluded_ids = {*without, *(record.id for record in records)}
     if method == SECOND_OPINION:
         excluded_ids = {*without, *(record.id for record in records if record.who == who)}
         labelled_by_others = {record.id for record in records if record.who != who}
         likelihood = np.ones(len(documents))
-        if probabilities is not None:
-            likelihood[pool_.labelled] = probabilities[pool_.labelled, pool_.classes]
+        if pool_.probabilities is not None:
+            likelihood[pool_.labelled] = pool_.probabilities[pool_.labelled, pool_.classes]
         order = np.argsort(likelihood, kind="stable").tolist()
         rows = [row for row in order if documents[row].id in labelled_by_others]
     else:
@@ -795,15 +794,17 @@ def suggest_documents(
             row for row, document in enumerate(documents) if document.id in excluded_ids
         ]
         excluded = np.union1d(pool_.excluded, np.array(excluded_rows, dtype=np.int64))
-        rows = suggest(replace(pool_, excluded=excluded), n, method).tolist()
+        pool_ = replace(pool_, excluded=excluded)
+        rows = suggest(pool_, n, method).tolist()
     rows = [row for row in rows if documents[row].id not in excluded_ids][:n]
     sizes = np.bincount(labelled.vectors.buckets)
     suggestions = []
     for row in rows:
         guesses: tuple[tuple[str, float], ...] = ()
-        if probabilities is not None:
-            best = np.argsort(-probabilities[row], kind="stable")[:MAX_GUESSES].tolist()
-            guesses = tuple((labelled.classes[c], float(probabilities[row][c])) for c in best)
+        if pool_.probabilities is not None:
+            of_row = pool_.probabilities[row]
+            best = np.argsort(-of_row, kind="stable")[:MAX_GUESSES].tolist()
+            guesses = tuple((labelled.classes[c], float(of_row[c])) for c in best)
         bucket = int(sizes[labelled.vectors.buckets[row]])
         suggestions.append(Suggestion(documents[row], guesses, bucket))
     return suggestions, labelled

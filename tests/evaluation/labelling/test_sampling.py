@@ -139,7 +139,7 @@ def test_the_farthest_document_is_the_core_sets_choice() -> None:
 
 def test_margins_are_the_smallest_and_spread_over_buckets() -> None:
     pool = clustered(20)
-    found = pool.probabilities()
+    found = pool.probabilities
     assert found is not None
     best = np.sort(found, axis=1)
     margins = best[:, -1] - best[:, -2]
