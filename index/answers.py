@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,6 @@ import orjson
 from hummingbit.encoder.codes import Codes, code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import explain_text
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.passages import Span
 from hummingbit.index.payloads import PayloadSelection, select_fields
 from hummingbit.index.records import StoredDocument, StoredPayload
 from hummingbit.index.search import (
@@ -127,59 +128,48 @@ def _write_hits(
     written: list[dict[str, Any]] = [
         {"id": hit.id, "distance": hit.distance, "score": hit.score} for hit in hits
     ]
-    if options.with_payload:
+    for name, value_of in _other_fields(result, hits, position, options).items():
         for entry, hit in zip(written, hits, strict=True):
-            entry["payload"] = _selected(
-                {} if hit.payload is None else hit.payload, options.with_payload
-            )
-    _write_texts(written, hits, options, highlighted=result.highlighted)
-    for field in OPTIONAL_HIT_FIELDS:
-        if hits and getattr(hits[0], field) is not None:
-            for entry, hit in zip(written, hits, strict=True):
-                entry[field] = getattr(hit, field)
-    if options.with_code or options.explain:
-        _write_codes(written, hits, result.queries.codes[position], options)
+            entry[name] = value_of(hit)
     return written
 
 
-def _write_texts(
-    written: Sequence[dict[str, Any]],
-    hits: Sequence[Hit],
-    options: SearchOptions,
-    *,
-    highlighted: bool,
-) -> None:
-    """Add the text of each hit, and parts of it."""
+def _other_fields(
+    result: SearchResult, hits: Sequence[Hit], position: int, options: SearchOptions
+) -> dict[str, Callable[[Hit], Any]]:
+    """Return how each further field of the hits is made from a hit, in their order."""
+    columns: dict[str, Callable[[Hit], Any]] = {}
+    if selection := options.with_payload:
+        columns["payload"] = lambda hit: _selected(hit.payload, selection)
     if options.with_text:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["text"] = hit.text
-    if highlighted:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["highlight"] = None if hit.highlight is None else hit.highlight._asdict()
+        columns["text"] = attrgetter("text")
+    if result.highlighted:
+        columns["highlight"] = lambda hit: hit.highlight and hit.highlight._asdict()
     if options.with_passage:
-        for entry, hit in zip(written, hits, strict=True):
-            entry["passage"] = None if hit.text is None else _passage(hit.text, hit.passage)
+        columns["passage"] = _passage
+    for field in OPTIONAL_HIT_FIELDS:
+        if hits and getattr(hits[0], field) is not None:
+            columns[field] = attrgetter(field)
+    if options.with_code:
+        columns["code"] = attrgetter("code")
+    if options.explain:
+        columns["differing_bits"] = partial(_differing_bits, result.queries.codes[position])
+    return columns
 
 
-def _passage(text: str, span: Span | None) -> dict[str, Any]:
-    start, end = span or (0, len(text))
-    return {"text": text[start:end], "start": start}
+def _passage(hit: Hit) -> dict[str, Any] | None:
+    if hit.text is None:
+        return None
+    start, end = hit.passage or (0, len(hit.text))
+    return {"text": hit.text[start:end], "start": start}
 
 
-def _write_codes(
-    written: Sequence[dict[str, Any]],
-    hits: Sequence[Hit],
-    query_code: Codes,
-    options: SearchOptions,
-) -> None:
-    """Add the code of each hit, and the bits in which it differs from the query's."""
-    for entry, hit in zip(written, hits, strict=True):
-        if options.with_code:
-            entry["code"] = hit.code
-        if options.explain:
-            code = code_from_hex(hit.code or "", len(query_code) * 8)
-            of_hit, of_query = unpack_codes(np.stack([code, query_code]))
-            entry["differing_bits"] = np.flatnonzero(of_hit != of_query).tolist()
+def _differing_bits(query_code: Codes, hit: Hit) -> list[int]:
+    """Return the bits in which the code of a hit differs from the query's."""
+    code = code_from_hex(hit.code or "", len(query_code) * 8)
+    of_hit, of_query = unpack_codes(np.stack([code, query_code]))
+    bits: list[int] = np.flatnonzero(of_hit != of_query).tolist()
+    return bits
 
 
 def document_to_json(
@@ -196,16 +186,14 @@ def document_to_json(
 
 
 def _selected(
-    payload: Mapping[str, Any], selection: PayloadSelection
+    payload: Mapping[str, Any] | None, selection: PayloadSelection
 ) -> dict[str, Any] | orjson.Fragment:
     """Return the requested part of a payload; it is empty if none is."""
+    if payload is None or not selection:
+        return {}
     if isinstance(selection, tuple):
         return select_fields(payload, selection)
-    return _payload(payload) if selection else {}
-
-
-def _payload(payload: Mapping[str, Any]) -> dict[str, Any] | orjson.Fragment:
-    """Return a payload; orjson copies one that is not parsed."""
+    # orjson copies a payload that is not parsed.
     return orjson.Fragment(payload.json) if isinstance(payload, StoredPayload) else dict(payload)
 
 

@@ -241,8 +241,8 @@ def _degrees_of_similarity(
         apart = points[first] - points[second]
         distances = np.linalg.norm(apart, axis=1)
         weights = np.full(len(first), 1 / len(first))
-        found = pair_loss(np.minimum(distances, 1.0), similarities, weights)
-        towards = apart * (found.gradient / np.maximum(distances, 1e-12))[:, None]
+        loss = pair_loss(np.minimum(distances, 1.0), similarities, weights)
+        towards = apart * (loss.gradient / np.maximum(distances, 1e-12))[:, None]
         gradient = np.stack(
             [
                 np.bincount(first, towards[:, axis], n) - np.bincount(second, towards[:, axis], n)

@@ -77,6 +77,7 @@ from hummingbit.index.rankings import (
     HAMMING,
     N_FEEDBACK,
     HammingRanking,
+    HybridSettings,
     Ranking,
     SearchedDocuments,
     make_ranking,
@@ -107,7 +108,9 @@ from hummingbit.index.search import (
     check_ranking,
     check_texts_are_taken,
     explain_no_hits,
+    in_groups,
     needs_only_words,
+    pages_of_groups,
     read_cursor,
     read_sort_cursor,
     rows_of,
@@ -389,18 +392,17 @@ class SearchableCollection(ABC):
                 only_words=self.is_read_by_model and needs_only_words(options, self.ranking),
             )
         )
+        # Learning from its best documents helps a query by words that its code does not know. A
+        # language model knows them, and the best document then loses its rank to others.
+        feedback = (N_FEEDBACK, FEEDBACK) if self._reads_terms else (0, FEEDBACK_OF_MODELS)
+        hybrid = HybridSettings(self.hybrid_weight, *feedback, self._knows_other_words)
         search = Search(
             self.name,
             encoded,
             options,
             self.incarnation,
             self.ranking,
-            hybrid_weight=self.hybrid_weight,
-            # Learning from its best documents helps a query by words that its code does not know.
-            # A language model knows them, and the best document then loses its rank to others.
-            n_feedback=N_FEEDBACK if self._reads_terms else 0,
-            feedback_weight=FEEDBACK if self._reads_terms else FEEDBACK_OF_MODELS,
-            words_fade=self._knows_other_words,
+            hybrid=hybrid,
             code_column=self.description.code_column,
         )
         return self._run_search(search)
@@ -600,7 +602,7 @@ class Collection(SearchableCollection):
             if groups is None:
                 pages = search.pages(ranking, allowed, restricted)
             else:
-                pages = search.pages_of_groups(groups)
+                pages = pages_of_groups(groups)
         except RowsRemoved:
             return None
         rows = rows_of(pages, column)
@@ -624,7 +626,7 @@ class Collection(SearchableCollection):
             analyzer=self._analyzer(search, published),
         )
         if groups is not None:
-            result = search.result_of_groups(result, groups)
+            result = in_groups(result, groups)
         return result if facets is None else result._replace(facets=facets)
 
     def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
@@ -812,18 +814,18 @@ class Collection(SearchableCollection):
             return rows
         if len(rows) > FEW_CANDIDATES:
             about_to_build()  # it may take long
-        found: list[int] = []
+        with_phrase: list[int] = []
         for start in range(0, len(rows), CANDIDATES_AT_ONCE):
             checkpoint()
             some: list[int] = rows[start : start + CANDIDATES_AT_ONCE].tolist()
             stored = self.store.read_rows(some, False, True, False)
-            found += [
+            with_phrase += [
                 row
                 for row in some
                 if row in stored
                 and words_in_order(lexical.analyzer.terms(stored[row][2] or ""), terms)
             ]
-        return np.array(found, dtype=np.int64)
+        return np.array(with_phrase, dtype=np.int64)
 
     def build_index(self) -> None:
         """Build the index and the encoder's tables, where missing, so that no search has to.

@@ -118,11 +118,11 @@ def _connect_codes(codes: Codes, radius: int, tell: Tell) -> Integers:
     labels = np.empty(len(codes), dtype=np.int64)
     left = np.arange(len(codes))
     columns = [np.ascontiguousarray(column) for column in words.T]
-    found: list[int] = []
+    waiting: list[int] = []
     compared = label = 0
     while len(left):
-        if found:
-            current = found.pop()
+        if waiting:
+            current = waiting.pop()
         else:
             current, label = int(left[0]), label + 1
             labels[current] = label
@@ -138,7 +138,7 @@ def _connect_codes(codes: Codes, radius: int, tell: Tell) -> Integers:
         near = distances <= radius
         if near.any():
             labels[left[near]] = label
-            found += left[near].tolist()
+            waiting += left[near].tolist()
             left, columns = left[~near], [column[~near] for column in columns]
     return labels
 

@@ -202,9 +202,9 @@ def _check_vector(query: Query, encoder: Encoder | None, n_bits: int) -> None:
     if encoder is not None:
         _check_vector_of(encoder, vector)
     elif query.code is None and len(vector) != n_bits:
-        found = f"has {counted(len(vector), 'number')}"
+        size = f"has {counted(len(vector), 'number')}"
         message = f"the collection has codes of {n_bits} bits, so it must have one for each"
-        raise InputError("vector", f"{found}; {message}")
+        raise InputError("vector", f"{size}; {message}")
 
 
 def _vectors_of(queries: Sequence[Query], encoder: Encoder | None) -> Sequence[Vector | None]:

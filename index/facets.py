@@ -276,16 +276,16 @@ def _count_buckets(
         # A document counts once for a bucket.
         of_entry = np.unique(rows * len(buckets) + of_entry) % len(buckets)
     counts = np.bincount(of_entry, minlength=len(buckets))
-    found = np.flatnonzero(counts)
-    if len(found) > MAX_BUCKETS:
-        message = f"make {len(found):,} intervals; at most {MAX_BUCKETS:,} are allowed"
+    filled = np.flatnonzero(counts)
+    if len(filled) > MAX_BUCKETS:
+        message = f"make {len(filled):,} intervals; at most {MAX_BUCKETS:,} are allowed"
         raise InputError("facets", message)
-    return buckets[found], counts[found]
+    return buckets[filled], counts[filled]
 
 
 def _range(condition: InRange, column: Column, rows: Rows, codes: Codes) -> dict[str, Any]:
-    found = rows[column.accepts(condition)[codes]]
-    return {**condition.bounds, "count": _n_distinct(found, column)}
+    inside = rows[column.accepts(condition)[codes]]
+    return {**condition.bounds, "count": _n_distinct(inside, column)}
 
 
 # The order of documents by fields.

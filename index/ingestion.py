@@ -69,8 +69,8 @@ class CollectionFieldTypes(FieldTypes):
         """Return the types of those of the fields `names` that have one."""
         known = super().known(names)
         if len(self._collection):
-            found = {name: self._held(name) for name in sorted({*names} - known.keys())}
-            held = {name: type_ for name, type_ in found.items() if type_ is not None}
+            types = {name: self._held(name) for name in sorted({*names} - known.keys())}
+            held = {name: type_ for name, type_ in types.items() if type_ is not None}
             if held:
                 self.remember(held)
                 known |= held

@@ -1468,12 +1468,12 @@ class LexicalIndex:
         """Return the words of a query that no document has, with the words that stand for them."""
         if not self.forms or len(text) > LONGEST_TYPED:
             return {}
-        found = self._kept_substitutes.get(text)
-        if found is None:
+        substituted = self._kept_substitutes.get(text)
+        if substituted is None:
             words = self.analyzer.split(text)
             is_known = {word: self.has_word(word) for word in words}
-            found = self._substitutes_of(text, words, is_known)
-        return {word: [*substitutes] for word, (substitutes, _) in found.items()}
+            substituted = self._substitutes_of(text, words, is_known)
+        return {word: [*substitutes] for word, (substitutes, _) in substituted.items()}
 
     def _substitutes_of(
         self, text: str, words: Sequence[str], is_known: Mapping[str, bool]
@@ -1487,23 +1487,23 @@ class LexicalIndex:
         kept = self._kept_substitutes.get(text)
         if kept is not None:
             return kept
-        found: dict[str, tuple[dict[str, float], float]] = {}
+        substituted: dict[str, tuple[dict[str, float], float]] = {}
         for prefix in _PREFIX.findall(text) if "*" in text else ():
             if begin := self.analyzer.split(prefix):
                 completions = self.complete(begin[0], MOST_COMPLETIONS)
-                found[prefix + "*"] = dict.fromkeys(completions, 1.0), 1.0
-        prefixes = {prefix[:-1].lower() for prefix in found}
+                substituted[prefix + "*"] = dict.fromkeys(completions, 1.0), 1.0
+        prefixes = {prefix[:-1].lower() for prefix in substituted}
         unknown = [word for word, known in is_known.items() if not known and word not in prefixes]
         for word in unknown[:MOST_REPLACED]:
             if len(word) >= (3 if any(map(str.isdigit, word)) else 4):
                 others = [other for other in words if other not in unknown]
                 substitutes = self._substitutes_of_word(word, others)
                 if substitutes[0]:
-                    found[word] = substitutes
+                    substituted[word] = substitutes
         if len(self._kept_substitutes) >= SUBSTITUTES_KEPT:
             self._kept_substitutes.clear()
-        self._kept_substitutes[text] = found
-        return found
+        self._kept_substitutes[text] = substituted
+        return substituted
 
     def _substitutes_of_word(
         self, word: str, others: Sequence[str]

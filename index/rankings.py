@@ -608,6 +608,19 @@ FIRST_BY_WORDS = 16
 N_STATISTICS = 6  # of a query's scores, before its weights and those of its terms
 
 
+class HybridSettings(NamedTuple):
+    """How a collection ranks by codes and words where a search does not say."""
+
+    weight: float | None = None
+    """The weight of codes."""
+    n_feedback: int = N_FEEDBACK
+    """How many documents a query learns from."""
+    feedback_weight: float = FEEDBACK
+    """The weight of what it learns."""
+    fades: bool = False
+    """Whether words count less if no document has much of the query."""
+
+
 class HybridRanking(NamedRanking):
     """Documents by their codes and their words together, brought to one scale.
 
@@ -695,7 +708,7 @@ class HybridRanking(NamedRanking):
     def of(cls, documents: SearchedDocuments, search: Search) -> NamedRanking:
         """See :meth:`Scorer.of`; with ``rrf``, documents are ranked by their positions instead."""
         lexical, moments = documents.words()
-        hybrid, weight, n_feedback = search.options.hybrid, search.hybrid_weight, search.n_feedback
+        hybrid, (weight, n_feedback, feedback_weight, fades) = search.options.hybrid, search.hybrid
         if hybrid is not None:
             if hybrid.rrf is not None:
                 return ReciprocalRanking.of(documents, search)
@@ -707,8 +720,8 @@ class HybridRanking(NamedRanking):
             lexical,
             weight or DEFAULT_WEIGHT,
             n_feedback=n_feedback,
-            feedback_weight=search.feedback_weight,
-            fades=search.words_fade,
+            feedback_weight=feedback_weight,
+            fades=fades,
             statistics=search.statistics,
         )
 
@@ -969,8 +982,8 @@ class _Scorer(NamedTuple):
         ((all_rows, all_scores),) = self.matches.parts
         weights, (total,) = self.codes.quantized(self.query)
         ((nearest, distances),) = compiled.search_weighted(weights, n_nearest)
-        found = np.empty(k, dtype=BEST)
-        n_found = kernel.native.best_by_both(
+        best = np.empty(k, dtype=BEST)
+        n_best = kernel.native.best_by_both(
             *(len(all_scores), all_scores.itemsize == 8, all_scores),
             *(all_rows, compiled.positions_of_rows(all_rows)),
             *(*compiled.coded, compiled.placed(weights)),
@@ -979,10 +992,10 @@ class _Scorer(NamedTuple):
             *(self.guard.row + 1, self.guard.score, self.query.is_unrecognized(0)),
             *(len(nearest), nearest, distances),
             *(len(self.first_by_words), self.first_by_words),
-            *(*(self.matches.highest_of_blocks or (None,)), k, found),
+            *(*(self.matches.highest_of_blocks or (None,)), k, best),
         )
-        found = found[:n_found]
-        return found["row"].copy(), found["score"].copy()
+        best = best[:n_best]
+        return best["row"].copy(), best["score"].copy()
 
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the scores of `rows`."""

@@ -61,7 +61,6 @@ from hummingbit.index.rankings import (
     BY_CODES,
     BY_WORDS,
     CODES,
-    FEEDBACK,
     HAMMING,
     HYBRID,
     MAX_FEEDBACK,
@@ -71,6 +70,7 @@ from hummingbit.index.rankings import (
     SUMMARIES,
     TEXTS,
     VECTORS,
+    HybridSettings,
     RankedRows,
     Ranking,
     RankingFromAnywhere,
@@ -1045,20 +1045,15 @@ class Search:
         queries: EncodedQueries,
         options: SearchOptions,
         incarnation: str,
-        default: str = HAMMING,
+        default: str,
         *,
-        hybrid_weight: float | None = None,
-        n_feedback: int = N_FEEDBACK,
-        feedback_weight: float = FEEDBACK,
-        words_fade: bool = False,
-        code_column: CodeColumn | None = None,
+        hybrid: HybridSettings,
+        code_column: CodeColumn,
     ) -> None:
         """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
 
-        `default` is the ranking, `hybrid_weight` the weight of codes, and
-        `n_feedback` how many documents a hybrid query learns from, of options without them;
-        `feedback_weight` is that of what it learns, and `words_fade` says whether words count less
-        in a hybrid search for which no document has much of the query.
+        `default` is the ranking of options without one, and `hybrid` how codes and words rank
+        together.
         `code_column` says whether the documents have passages.
 
         Raises:
@@ -1069,11 +1064,8 @@ class Search:
         self.options = options
         self.name = name
         self.default = default
-        self.hybrid_weight = hybrid_weight
-        self.n_feedback = n_feedback
-        self.feedback_weight = feedback_weight
-        self.words_fade = words_fade
-        self.code_column = code_column or CodeColumn(queries.codes.shape[1])
+        self.hybrid = hybrid
+        self.code_column = code_column
         if (default != HAMMING or queries.has_words) and not options.ranking:
             default = choose_ranking(default, queries, options)
         self.ranking: str = options.ranking or default
@@ -1147,21 +1139,6 @@ class Search:
             for position, ranked in enumerate(ranking.rank(some, count, rows), start):
                 pages.append(_page(self._drop_unrecognized(position, ranked), offset, k, offset))
         return pages
-
-    def pages_of_groups(self, groups: Sequence[RankedGroups]) -> list[Page]:
-        """Return the hits of all groups of each query as a page."""
-        return [Page(some.ranked, more=False, tie_cut=False, passed=0) for some in groups]
-
-    def result_of_groups(
-        self, result: SearchResult, groups: Sequence[RankedGroups]
-    ) -> SearchResult:
-        """Return a result whose hits, those of :meth:`pages_of_groups`, are in groups."""
-        grouped: list[list[Group]] = []
-        for hits, some in zip(result.hits, groups, strict=True):
-            rest = iter(hits)
-            pairs = zip(some.values, some.sizes, strict=True)
-            grouped.append([Group(value, [*islice(rest, size)]) for value, size in pairs])
-        return result._replace(hits=[[] for _ in grouped], groups=grouped)
 
     def result(
         self,
@@ -1317,6 +1294,21 @@ def rows_of(pages: Sequence[Page], column: CodeColumn) -> list[int]:
     """Return the rows of the documents of all hits, without duplicates."""
     rows = {*chain.from_iterable(page.ranked.rows.tolist() for page in pages)}
     return list({*map(column.document_row, rows)} if column.has_passages else rows)
+
+
+def pages_of_groups(groups: Sequence[RankedGroups]) -> list[Page]:
+    """Return the hits of all groups of each query as a page."""
+    return [Page(some.ranked, more=False, tie_cut=False, passed=0) for some in groups]
+
+
+def in_groups(result: SearchResult, groups: Sequence[RankedGroups]) -> SearchResult:
+    """Return a result whose hits, those of :func:`pages_of_groups`, are in groups."""
+    grouped: list[list[Group]] = []
+    for hits, some in zip(result.hits, groups, strict=True):
+        rest = iter(hits)
+        pairs = zip(some.values, some.sizes, strict=True)
+        grouped.append([Group(value, [*islice(rest, size)]) for value, size in pairs])
+    return result._replace(hits=[[] for _ in grouped], groups=grouped)
 
 
 def _page(ranked: RankedRows, start: int, k: int, passed: int) -> Page:

@@ -91,8 +91,8 @@ class SortedStrings:
         ends = [np.zeros(0, np.int64)]
         for gram in sorted(_grams(word)):
             checkpoint()
-            found = [match.start() for match in re.finditer(re.escape(gram), self._searched)]
-            ends.append(np.unique(np.searchsorted(self.starts, np.array(found) + 1, "right") - 1))
+            begins = [match.start() for match in re.finditer(re.escape(gram), self._searched)]
+            ends.append(np.unique(np.searchsorted(self.starts, np.array(begins) + 1, "right") - 1))
         return np.unique(np.concatenate(ends), return_counts=True)
 
     @cached_property

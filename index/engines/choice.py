@@ -133,7 +133,7 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
     index: compiled.LookupIndex | compiled.MultiIndex
     if n_bits <= kernel.TABLE_BITS:
         index, n_words = compiled.LookupIndex(codes, rows), 1
-        found = f"{len(codes):,} rows hold {index.n_distinct:,} codes"
+        holding = f"{len(codes):,} rows hold {index.n_distinct:,} codes"
     else:
         n_words = 2
         scan = ScanIndex(codes, rows)
@@ -142,17 +142,17 @@ def _choose_with_kernel(codes: Codes, rows: Rows) -> Choice:
             return Choice(scan, too_few)
         del scan
         index = compiled.MultiIndex(codes, rows)
-        found = f"Of {len(codes):,} rows those are near that share about a half of their code"
+        holding = f"Of {len(codes):,} rows those are near that share about a half of their code"
     work = index.work(_sample(codes), NEIGHBOURS) / n_words
     if work < MAX_SHARE_OF_SCAN * len(codes):
-        return Choice(index, f"{found}, and {_relative_work(work, codes)}.")
+        return Choice(index, f"{holding}, and {_relative_work(work, codes)}.")
     del index  # frees its tables before the codes are copied for a scan
     return Choice(ScanIndex(codes, rows), too_few)
 
 
 def _least_multi_index_work(scan: ScanIndex, codes: Codes) -> float:
     """Return the least work of lookups, in words, from the distances of the NEIGHBOURS-th rows."""
-    farthest = [found.distances[-1] for found in scan.search(_sample(codes), NEIGHBOURS)]
+    farthest = [some.distances[-1] for some in scan.search(_sample(codes), NEIGHBOURS)]
     return compiled.least_multi_index_work(np.array(farthest), codes.shape[1] * 8, len(codes))
 
 
@@ -173,16 +173,18 @@ def _choose_with_faiss(codes: Codes, rows: Rows) -> Choice:
     distinct = DistinctIndex(codes, rows)
     sample = _sample(codes)
     work = LOOKUP_OVERHEAD + distinct.work(sample, NEIGHBOURS)
-    found = f"{len(codes):,} rows hold {distinct.n_distinct:,} codes"
+    holding = f"{len(codes):,} rows hold {distinct.n_distinct:,} codes"
     if distinct.n_distinct >= MIN_DISTINCT_FOR_CELLS and work > MIN_SHARE_FOR_CELLS * len(codes):
         pruned = PrunedIndex(codes, rows)
         less = pruned.work(sample, NEIGHBOURS)
         if less < MAX_SHARE_WITH_CELLS * len(codes):
-            return Choice(pruned, f"{found} that lie in cells, and {_relative_work(less, codes)}.")
+            return Choice(
+                pruned, f"{holding} that lie in cells, and {_relative_work(less, codes)}."
+            )
     if work < MAX_SHARE_OF_SCAN * len(codes):
-        return Choice(distinct, f"{found}, and {_relative_work(work, codes)}.")
+        return Choice(distinct, f"{holding}, and {_relative_work(work, codes)}.")
     scattered = "too many or too scattered for lookups to be faster"
-    return Choice(FlatIndex(codes, rows), f"{found}, {scattered}.")
+    return Choice(FlatIndex(codes, rows), f"{holding}, {scattered}.")
 
 
 def _sample(codes: Codes) -> Codes:

@@ -223,11 +223,11 @@ class CompiledIndex(ImmutableIndex):
 
         Reading the codes of ten rows and comparing them takes numpy three times as long.
         """
-        found = np.empty(len(rows), dtype=np.int64)
+        measured = np.empty(len(rows), dtype=np.int64)
         query = self._words_of(code[None])
         rows = np.ascontiguousarray(rows)
-        native.distances(*self.coded, self._rows, len(rows), rows, query, found)
-        distances: list[int] = found.tolist()
+        native.distances(*self.coded, self._rows, len(rows), rows, query, measured)
+        distances: list[int] = measured.tolist()
         return distances
 
     def positions_of_rows(self, rows: Rows) -> Positions | None:

@@ -273,11 +273,13 @@ class HammingBall:
                 some = pending[start : start + at_once]
                 positions, codes = lookup((queries[some, None] ^ self.masks[:size]).ravel())
                 owners, masks = np.divmod(positions, size)
-                found = Candidates(owners, codes, self.distances[masks])
-                lim, settled = limits(found, counts, len(some), k, min(reach, radius))
+                candidates = Candidates(owners, codes, self.distances[masks])
+                lim, settled = limits(candidates, counts, len(some), k, min(reach, radius))
                 settled |= radius <= reach
-                keep = settled[owners] & (found.distances <= lim[owners])
-                parts.append(Candidates(some[owners[keep]], codes[keep], found.distances[keep]))
+                keep = settled[owners] & (candidates.distances <= lim[owners])
+                parts.append(
+                    Candidates(some[owners[keep]], codes[keep], candidates.distances[keep])
+                )
                 left.append(some[~settled])
             pending = np.concatenate([pending[:0], *left])
             if not len(pending):
@@ -291,13 +293,13 @@ def ball_size(n_bits: int, radius: int) -> int:
 
 
 def limits(
-    found: Candidates, counts: Integers, n_queries: int, k: int, reach: int
+    candidates: Candidates, counts: Integers, n_queries: int, k: int, reach: int
 ) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Return the distance of each query's k-th row, or `reach`, and whether k rows are in reach."""
     width = reach + 1
-    near = found.distances <= reach
-    steps = (found.queries * width + found.distances)[near]
-    rows = np.bincount(steps, counts[found.codes[near]], n_queries * width)
+    near = candidates.distances <= reach
+    steps = (candidates.queries * width + candidates.distances)[near]
+    rows = np.bincount(steps, counts[candidates.codes[near]], n_queries * width)
     reached = rows.reshape(n_queries, width).cumsum(axis=1) >= k
     settled = reached[:, -1]
     return np.where(settled, reached.argmax(axis=1), reach), settled
@@ -367,13 +369,13 @@ def nearest_codes(
         else:
             inside = sets.inside
         positions, codes = lookup(np.bitwise_xor.reduce(masks[inside], axis=1) ^ query)
-        found = distances[positions]
-        by_distance = np.argsort(found, kind="stable")
+        reached_at = distances[positions]
+        by_distance = np.argsort(reached_at, kind="stable")
         reached = counts[codes[by_distance]].cumsum()
         if len(reached) and (reached[-1] >= k or bound is None):
             last = min(int(np.searchsorted(reached, k)), len(reached) - 1)
-            near = np.flatnonzero(found <= found[by_distance[last]])
-            return Candidates(np.zeros(len(near), dtype=np.int64), codes[near], found[near])
+            near = np.flatnonzero(reached_at <= reached_at[by_distance[last]])
+            return Candidates(np.zeros(len(near), dtype=np.int64), codes[near], reached_at[near])
     return None
 
 
@@ -459,8 +461,8 @@ class DirectIndex(PostingIndex):
         return parts
 
     def _weighted_candidates(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
-        found = nearest_codes(weights, k, self._live_counts, self._lookup, np.uint32)
-        return super()._weighted_candidates(weights, k) if found is None else found
+        nearest = nearest_codes(weights, k, self._live_counts, self._lookup, np.uint32)
+        return super()._weighted_candidates(weights, k) if nearest is None else nearest
 
     def _lookup(self, words: Words) -> tuple[Integers, Integers]:
         positions = np.flatnonzero(self._live_counts[words])
@@ -535,11 +537,13 @@ class DistinctIndex(PostingIndex):
         return lookups * CODES_PER_LOOKUP, pending
 
     def _weighted_candidates(self, weights: npt.NDArray[np.int64], k: int) -> Candidates:
-        found = None
+        nearest = None
         if self._lookups is not None:
             lookups = self._lookups
-            found = nearest_codes(weights, k, self._live_counts, lookups.find, lookups.words.dtype)
-        return super()._weighted_candidates(weights, k) if found is None else found
+            nearest = nearest_codes(
+                weights, k, self._live_counts, lookups.find, lookups.words.dtype
+            )
+        return super()._weighted_candidates(weights, k) if nearest is None else nearest
 
     def _every_code(self) -> Codes:
         return self._codes[:, : self.n_bits // 8]

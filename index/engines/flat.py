@@ -179,18 +179,18 @@ class FlatIndex(PortableIndex):
     def _search_live(self, queries: Codes, k: int, is_live: Marks) -> list[Neighbours]:
         """Request more than `k` results, and still more while too many of them are tombstones."""
         width = k * len(self._rows) // self._n_live + 8
-        found: dict[int, Neighbours] = {}
-        while len(found) < len(queries):
-            pending = [number for number in range(len(queries)) if number not in found]
+        answers: dict[int, Neighbours] = {}
+        while len(answers) < len(queries):
+            pending = [number for number in range(len(queries)) if number not in answers]
             width = min(width, len(self._rows))
             table = self._scan.search(queries[pending], width)
             for number, distances, positions in zip(pending, *table, strict=True):
                 live = np.flatnonzero(is_live[positions])[:k]
                 if len(live) == k:
                     rows = self._rows[positions[live]]
-                    found[number] = Neighbours(rows, distances[live].astype(np.int64))
+                    answers[number] = Neighbours(rows, distances[live].astype(np.int64))
             width *= 4
-        return [found[number] for number in range(len(queries))]
+        return [answers[number] for number in range(len(queries))]
 
     def _nearest_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
         limit = None

@@ -163,10 +163,10 @@ def are_set(bits: Bitmap | None, positions: npt.NDArray[np.int64]) -> npt.NDArra
     """Tell which of `positions` are set; None means that all bits are set."""
     if bits is None:
         return np.ones(len(positions), dtype=np.bool_)
-    found: npt.NDArray[np.bool_] = (
+    is_set: npt.NDArray[np.bool_] = (
         bits[positions >> 3] >> (positions & 7).astype(np.uint8) & 1
     ) != 0
-    return found
+    return is_set
 
 
 def order_of(keys: Keys) -> tuple[Keys, npt.NDArray[np.int64]]:

@@ -77,8 +77,7 @@ class PrunedIndex(DistinctIndex):
         super().__init__(codes, rows)
         n_cells = max(1, min(MAX_CELLS, self.n_distinct // CODES_PER_CELL))
         self._centres = scan_of(_centres(self._codes, n_cells))
-        found = self._centres.search(self._codes, 1)
-        distances, nearest = found[0][:, 0], found[1][:, 0]
+        distances, nearest = (column[:, 0] for column in self._centres.search(self._codes, 1))
         order = np.argsort(nearest, kind="stable")
         self._sizes = np.bincount(nearest, minlength=n_cells)
         members = np.split(order, self._sizes.cumsum()[:-1])
@@ -104,10 +103,10 @@ class PrunedIndex(DistinctIndex):
         near = needed.any(axis=1) & ~whole
         if near.any():
             some = pending[near]
-            found = self._in_cells(queries[some], needed[near], reach[near], k)
+            of_cells = self._in_cells(queries[some], needed[near], reach[near], k)
             parts += [
                 Candidates(some[candidates.queries], candidates.codes, candidates.distances)
-                for candidates in found
+                for candidates in of_cells
             ]
         return parts
 
@@ -140,11 +139,11 @@ class PrunedIndex(DistinctIndex):
     ) -> Iterator[Candidates]:
         """Yield the codes of the cells `needed` that are as near as the k-th row of these."""
         visits = list(self._visits(queries, needed, k + SLACK))
-        found = [
+        candidates = [
             within(visit.queries, visit.codes, visit.distances, reach[visit.queries])
             for visit in visits
         ]
-        every = join_candidates(found)
+        every = join_candidates(candidates)
         # Every cell lists at least k codes, so these determine the distance of the k-th row.
         nearest, _ = limits(every, self._live_counts, len(queries), k, int(reach.max()))
         limit = np.minimum(nearest, reach)

@@ -88,16 +88,16 @@ def within_distance(
     measure = (
         _by_pairs if len(codes) >= MIN_CODES_FOR_PAIRS and codes.shape[1] % 2 == 0 else _by_bytes
     )
-    found = [
+    parts = [
         measure(np.ascontiguousarray(codes[start : start + CODES_AT_ONCE]), tables, limit)
         for start in range(0, len(codes), CODES_AT_ONCE)
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(parts) == 1:
+        return parts[0]
     nothing = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32))
-    numbers, distances = zip(nothing, *found, strict=True)
+    numbers, distances = zip(nothing, *parts, strict=True)
     sizes = [len(some) for some in numbers]
-    starts = np.repeat(np.arange(-1, len(found)) * CODES_AT_ONCE, sizes)
+    starts = np.repeat(np.arange(-1, len(parts)) * CODES_AT_ONCE, sizes)
     return np.concatenate(numbers) + starts, np.concatenate(distances)
 
 

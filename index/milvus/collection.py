@@ -347,8 +347,8 @@ class MilvusCollection(SearchableCollection):
         with self._one_writer():
             last = self._progress.now().last_row
             condition = self._store.condition(filter, last)
-            found = self._store.by_row(["id", "row"], 1, last, condition)
-            return self._delete([entity["id"] for entity in found])
+            entities = self._store.by_row(["id", "row"], 1, last, condition)
+            return self._delete([entity["id"] for entity in entities])
 
     def update_payloads(
         self, updates: Sequence[PayloadUpdate], if_generation: int | None = None

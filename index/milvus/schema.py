@@ -100,8 +100,8 @@ def read_description(on_milvus: Mapping[str, Any]) -> Description:
     """
     name = on_milvus["collection_name"]
     try:
-        found = json.loads(on_milvus["description"])
-        version = found["hummingbit"]
+        settings = json.loads(on_milvus["description"])
+        version = settings["hummingbit"]
     except (ValueError, TypeError, KeyError):
         raise StoreError(f"{name} on Milvus is not a collection of hummingbit") from None
     if version != FORMAT_VERSION:
@@ -110,10 +110,10 @@ def read_description(on_milvus: Mapping[str, Any]) -> Description:
     fields = {field["name"] for field in on_milvus["fields"]}
     try:
         description = Description(
-            name=found["name"],
-            n_bits=check_n_bits(found["n_bits"]),
-            encoder_name=found["encoder_name"],
-            encoder_fingerprint=found["encoder_fingerprint"],
+            name=settings["name"],
+            n_bits=check_n_bits(settings["n_bits"]),
+            encoder_name=settings["encoder_name"],
+            encoder_fingerprint=settings["encoder_fingerprint"],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{name} on Milvus is damaged: {error}") from error
