@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -1300,7 +1299,9 @@ class LexicalIndex:
             }
         else:
             terms, is_known = chain.from_iterable(self.analyzer.term_lists(text)), {}
-        counts = Counter(terms)
+        counts: dict[str, int] = {}
+        for term in terms:
+            counts[term] = counts.get(term, 0) + 1
         if not self.forms:
             # A correction of a word that a document has does not count.
             added = [
