@@ -141,7 +141,7 @@ class Hybrid:
 
     codes: float | None = option(
         None,
-        "The weight of the codes' standardized score; the words' weighs 1.",
+        "The weight of codes beside words; by default the collection's.",
         at_least=MIN_HYBRID_WEIGHT,
         at_most=MAX_HYBRID_WEIGHT,
         flag="codes_weight",

@@ -148,7 +148,7 @@ class Settings(BaseSettings):
 
     concurrent_requests: Count = Field(default=64, description="requests that run at a time")
     queued_requests: int = Field(
-        default=256, ge=0, description="requests that wait for their turn; one more returns 429"
+        default=256, ge=0, description="requests that wait for their turn; further ones return 429"
     )
     concurrent_large_requests: Count = Field(
         default=4,
@@ -176,7 +176,7 @@ class Settings(BaseSettings):
         " one of each key",
     )
     jobs_per_key: Count = Field(
-        default=32, description="unfinished jobs of one key; one more returns 429"
+        default=32, description="unfinished jobs of one key; further ones return 429"
     )
     job_bytes_per_key: Count = Field(
         default=512 << 20,

@@ -294,7 +294,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_word_vectors(parser)
     add_model(parser, otherwise=WITHOUT_MODEL)
     add_passages(parser, default="auto if a tenth of the texts are that long")
-    add_option(parser, "--inspect", "only say what is recognised in FILE, then stop")
+    add_option(parser, "--inspect", "only say what is recognized in FILE, then stop")
     add_option(
         parser, "--queries SOURCE", "queries of your own to choose the ranking by; needs --qrels"
     )

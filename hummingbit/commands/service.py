@@ -313,8 +313,9 @@ def cancel_job(args: argparse.Namespace) -> int:
 
 def _job_line(job: JobInfo) -> str:
     progress = job["progress"]
-    total = "?" if progress["total"] is None else f"{progress['total']:,}"
-    done = f"{progress['done']:,} of {total}"
+    done = f"{progress['done']:,}"
+    if progress["total"] is not None:
+        done += f" of {progress['total']:,}"
     parts = [job["id"], job["kind"], job["collection"], job["state"], done, job["created"]]
     if job["error"] is not None:
         parts.append(job["error"]["detail"])
