@@ -12,6 +12,7 @@ import time
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate, count, pairwise
 from typing import Any, NamedTuple
 
@@ -942,6 +943,7 @@ def values_between(
 
 def values_of_rows(connection: sqlite3.Connection, field: str, rows: Rows) -> Iterator[Entries]:
     """Yield the values of a field in ascending `rows`, a run at a time."""
+    covered = indexed_fields(connection).get(field, 0)
     firsts = (rows - 1) // RUN_ROWS * RUN_ROWS + 1
     starts = np.append(np.flatnonzero(np.diff(firsts, prepend=0)), len(rows)).tolist()
     for start, end in pairwise(starts):
@@ -951,10 +953,11 @@ def values_of_rows(connection: sqlite3.Connection, field: str, rows: Rows) -> It
             query = "SELECT row, payload FROM documents WHERE row IN "
             yield _entries_of(*_read_values(field, in_chunks(connection, query, some.tolist())))
             continue
-        last = int(some[-1])
-        try:
-            entries = _entries_of_block(_read_block(connection, first, field), first)
-        except ValueError:
+        last, entries = int(some[-1]), None
+        if last <= covered:
+            with suppress(ValueError):  # the run is missing or damaged
+                entries = _entries_of_block(_read_block(connection, first, field), first)
+        if entries is None:
             entries = _entries_of(*_values_between(connection, field, first - 1, last))
         yield _selected(entries, np.isin(entries[0], some))
 
