@@ -114,12 +114,19 @@ def parse_facets(value: object) -> tuple[Facet, ...]:
     Raises:
         InputError: if one is invalid, or there are too many.
     """
-    given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
-    if not all(isinstance(facet, str | Mapping | Facet) for facet in given):
-        raise InputError("facets", f"is {abbreviate(value)}; it must be a list of facets")
+    given = _given(value, "facets", Facet)
     if not 1 <= len(given) <= MAX_FACETS:
         raise InputError("facets", f"has {len(given)} facets; it must have 1 to {MAX_FACETS}")
     return tuple(map(Facet.of, given))
+
+
+def _given(value: object, name: str, kind: type) -> list[Any]:
+    """Return the members of a list, or a single one, each of that kind, a string or a mapping."""
+    given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(member, str | Mapping | kind) for member in given):
+        members = "facets" if name == "facets" else "fields"
+        raise InputError(name, f"is {abbreviate(value)}; it must be a list of {members}")
+    return given
 
 
 def _parse_ranges(field: str, ranges: object) -> tuple[InRange, ...]:
@@ -127,11 +134,8 @@ def _parse_ranges(field: str, ranges: object) -> tuple[InRange, ...]:
         raise InputError("facets", f"ranges is {abbreviate(ranges)}; it must be a list of ranges")
     parsed: list[InRange] = []
     for range_ in ranges:
-        bounds = (
-            {}
-            if not isinstance(range_, Mapping)
-            else {k: v for k, v in range_.items() if v is not None}
-        )
+        pairs = range_.items() if isinstance(range_, Mapping) else ()
+        bounds = {name: bound for name, bound in pairs if bound is not None}
         if not bounds or not bounds.keys() <= set(BOUNDS):
             message = f"a range must have some of {', '.join(BOUNDS)}"
             raise InputError("facets", f"ranges has {abbreviate(range_)}; {message}")
@@ -322,9 +326,7 @@ def parse_sort(value: object) -> tuple[SortField, ...]:
     Raises:
         InputError: if one is invalid, or there are too many.
     """
-    given: list[Any] = [*value] if isinstance(value, list | tuple) else [value]
-    if not all(isinstance(field, str | Mapping | SortField) for field in given):
-        raise InputError("sort", f"is {abbreviate(value)}; it must be a list of fields")
+    given = _given(value, "sort", SortField)
     if len(given) > MAX_SORTED:
         raise InputError("sort", f"has {len(given)} fields; it must have at most {MAX_SORTED}")
     return tuple(map(_sort_field, given))

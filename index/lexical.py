@@ -1528,13 +1528,13 @@ class LexicalIndex:
         """
         most = SPARE_COMPLETIONS * limit
         completions: list[tuple[int, str, int]] = []
-        for words, numbers in self.vocabulary.words_with_prefix(prefix):
+        for word_at, numbers in self.vocabulary.words_with_prefix(prefix):
             counts = self._frequencies_of(numbers)
             least = 1
             if len(counts) > most:
                 least = max(1, int(np.partition(counts, -most)[-most]))
             places = np.flatnonzero(counts >= least)[: 4 * most].tolist()
-            completions += [(-int(counts[at]), words[at], int(numbers[at])) for at in places]
+            completions += [(-int(counts[at]), word_at(at), int(numbers[at])) for at in places]
         distinct: dict[int, str] = {}
         for _, word, number in sorted(completions):
             distinct.setdefault(number, word)

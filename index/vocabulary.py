@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -79,9 +79,10 @@ class SortedStrings:
 
     def with_prefix(self, prefix: str) -> range:
         """Return the positions of the strings that begin with `prefix`."""
-        key, keys = prefix.encode("utf-8", "surrogatepass"), _Keys(self)
+        key, positions = prefix.encode("utf-8", "surrogatepass"), range(len(self))
+        start = bisect_left(positions, key, key=self._bytes_at)
         # No byte of UTF-8 is 0xff.
-        return range(bisect_left(keys, key), bisect_left(keys, key + b"\xff"))
+        return range(start, bisect_left(positions, key + b"\xff", key=self._bytes_at))
 
     def sharing(self, word: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the positions of the strings that share n-grams with `word`, and of how many each.
@@ -97,7 +98,7 @@ class SortedStrings:
 
     @cached_property
     def _firsts(self) -> list[bytes]:
-        """The first string of each group; Python bisects a list much faster than :class:`_Keys`."""
+        """The first string of each group, as bisecting a list calls no function."""
         return [self._bytes_at(position) for position in range(0, len(self), GROUP)]
 
     @cached_property
@@ -106,19 +107,6 @@ class SortedStrings:
 
     def _bytes_at(self, position: int) -> bytes:
         return self._searched[self.starts.item(position) : self.starts.item(position + 1) - 1]
-
-
-class _Keys:
-    """The strings of :class:`SortedStrings` as bytes, for a binary search."""
-
-    def __init__(self, strings: SortedStrings) -> None:
-        self._strings = strings
-
-    def __len__(self) -> int:
-        return len(self._strings)
-
-    def __getitem__(self, position: int) -> bytes:
-        return self._strings._bytes_at(position)  # noqa: SLF001 - its own view
 
 
 class _Numbered(dict[str, int]):
@@ -237,15 +225,15 @@ class Vocabulary:
         """Return an equal vocabulary, with equal numbers, all of whose strings are sorted."""
         return self.of_numbers(np.arange(len(self)))
 
-    def words_with_prefix(self, prefix: str) -> Iterator[tuple[Sequence[str], Numbers]]:
-        """Yield words that begin with `prefix`, and the numbers of their terms."""
-        positions = self.sorted_words.with_prefix(prefix)
+    def words_with_prefix(self, prefix: str) -> Iterator[tuple[Callable[[int], str], Numbers]]:
+        """Yield words that begin with `prefix`, by position, and the numbers of their terms."""
+        strings, positions = self.sorted_words, self.sorted_words.with_prefix(prefix)
         yield (
-            _Words(self.sorted_words, positions),
-            self.sorted_words.numbers[positions.start : positions.stop],
+            lambda at: strings[positions[at]],  # decoded when it is read
+            strings.numbers[positions.start : positions.stop],
         )
         later = [pair for pair in self._later_words.copy() if pair[0].startswith(prefix)]
-        yield [word for word, _ in later], np.array([number for _, number in later], np.int32)
+        yield lambda at: later[at][0], np.array([number for _, number in later], np.int32)
 
     def neighbours(self, word: str) -> Neighbours:
         """Return the words one edit from `word`, and those that resemble it.
@@ -304,17 +292,3 @@ def _dice(word: str, other: str) -> float:
 def _grams(word: str) -> set[bytes]:
     marked = SEPARATOR + word.encode("utf-8", "surrogatepass") + SEPARATOR
     return {marked[at : at + GRAM] for at in range(len(marked) - GRAM + 1)}
-
-
-class _Words(Sequence[str]):
-    """Some of :class:`SortedStrings`, decoded when they are read."""
-
-    def __init__(self, strings: SortedStrings, positions: range) -> None:
-        self._strings = strings
-        self._positions = positions
-
-    def __len__(self) -> int:
-        return len(self._positions)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._strings[self._positions[at]]

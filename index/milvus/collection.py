@@ -42,7 +42,7 @@ from hummingbit.index.facets import Facet, Facets, SortField
 from hummingbit.index.filters import Filter, HasId
 from hummingbit.index.ingestion import ingest
 from hummingbit.index.milvus import schema
-from hummingbit.index.milvus.cluster import Catalogue, Cluster, Counters, Progress
+from hummingbit.index.milvus.cluster import Catalogue, Cluster, Progress
 from hummingbit.index.milvus.filters import check_fields_on_milvus
 from hummingbit.index.milvus.schema import is_intact, to_code, to_codes, to_payload, to_text
 from hummingbit.index.milvus.store import Band, ExactSearch, MilvusStore, Neighbour
@@ -80,37 +80,10 @@ from hummingbit.index.store.store import MAX_PROBLEMS
 
 ENGINE = "milvus"
 NOT_ON_MILVUS = "is not supported by a collection on Milvus; leave it out"
+MAX_DOCUMENTS = 100_000
+"""The statistics are those of the codes of so many documents."""
 # A search is repeated if a hit is replaced before its payload is read.
 ATTEMPTS = 10
-
-
-def search_on_milvus(search: Search, store: MilvusStore, now: Counters) -> SearchResult:
-    """Run a search and return its result; `now` are the counters of the collection.
-
-    Raises:
-        InputError: if Milvus does not support the ranking or rescoring.
-        StoreError: if Milvus cannot be reached or refuses.
-    """
-    options = search.options
-    check_on_milvus(search.ranking)
-    missing = ("rescore", "collapse_duplicates", "diversity", "group_by", "facets")
-    options.refuse(missing, NOT_ON_MILVUS)
-    condition = store.condition(options.filter, now.last_row)
-    for _ in range(ATTEMPTS):
-        ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
-        least = options.score_threshold
-        pages = search.pages(ranking if least is None else AboveThreshold(ranking, least), None)
-        stored_rows = ranking.read_hits(search, rows_of(pages, search.code_column))
-        if stored_rows is not None:
-            return search.result(
-                ranking,
-                pages,
-                stored_rows,
-                generation=now.generation,
-                last_row=now.last_row,
-                engine=ENGINE,
-            )
-    raise StoreError(f"collection {search.name!r} changes too fast to be searched")
 
 
 def check_on_milvus(ranking: str) -> None:
@@ -179,40 +152,6 @@ def _to_ranked_rows(neighbours: Sequence[Neighbour]) -> RankedRows:
     rows = np.array([neighbour.row for neighbour in neighbours], dtype=np.int64)
     return RankedRows(
         rows, np.array([-neighbour.distance for neighbour in neighbours], dtype=np.int64)
-    )
-
-
-# The verification of a collection on Milvus, and the statistics of its codes.
-
-
-MAX_DOCUMENTS = 100_000
-
-
-def verify_on_milvus(store: MilvusStore, now: Counters) -> Verification:
-    """Check every document against its checksum, and their number against Milvus' count."""
-    checked, damaged = 0, 0
-    problems: list[str] = []
-    for entity in store.documents(1, now.last_row):
-        checked += 1
-        if not is_intact(entity):
-            damaged += 1
-            if damaged <= MAX_PROBLEMS:
-                document = f"{entity['id']!r} (row {entity['row']})"
-                problems.append(f"document {document} does not match its checksum")
-    if damaged > MAX_PROBLEMS:
-        problems.append(f"{damaged - MAX_PROBLEMS:,} more documents do not match their checksums")
-    if (count := store.count()) != checked:
-        problems.append(f"Milvus counts {count:,} documents and returns {checked:,}")
-    return Verification(checked, problems)
-
-
-def statistics_on_milvus(store: MilvusStore, now: Counters, n_bits: int) -> dict[str, Any]:
-    """Return the statistics of the codes of the first :data:`MAX_DOCUMENTS` documents."""
-    entities = store.by_row(["row", "code"], 1, now.last_row)
-    entities_read = list(itertools.islice(entities, MAX_DOCUMENTS))
-    rows = np.array([entity["row"] for entity in entities_read], dtype=np.int64)
-    return code_statistics(
-        IndexSnapshot.build(now.generation, to_codes(entities_read, n_bits), rows)
     )
 
 
@@ -473,8 +412,32 @@ class MilvusCollection(SearchableCollection):
         raise InputError("text", "cannot be completed: a collection on Milvus has no word index")
 
     def _run_search(self, search: Search) -> SearchResult:
-        """Run a search and return its result; see "No snapshots" above."""
-        return search_on_milvus(search, self._store, self._progress.now())
+        """Run a search and return its result; see "No snapshots" above.
+
+        Raises:
+            InputError: if Milvus does not support the ranking or rescoring.
+            StoreError: if Milvus cannot be reached or refuses.
+        """
+        options, store, now = search.options, self._store, self._progress.now()
+        check_on_milvus(search.ranking)
+        missing = ("rescore", "collapse_duplicates", "diversity", "group_by", "facets")
+        options.refuse(missing, NOT_ON_MILVUS)
+        condition = store.condition(options.filter, now.last_row)
+        for _ in range(ATTEMPTS):
+            ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
+            least = options.score_threshold
+            pages = search.pages(ranking if least is None else AboveThreshold(ranking, least), None)
+            stored_rows = ranking.read_hits(search, rows_of(pages, search.code_column))
+            if stored_rows is not None:
+                return search.result(
+                    ranking,
+                    pages,
+                    stored_rows,
+                    generation=now.generation,
+                    last_row=now.last_row,
+                    engine=ENGINE,
+                )
+        raise StoreError(f"collection {search.name!r} changes too fast to be searched")
 
     def set_language(self, language: str) -> None:
         """Raise an InputError: collections on Milvus have no word index."""
@@ -508,8 +471,25 @@ class MilvusCollection(SearchableCollection):
         """Do nothing; the documents show the types."""
 
     def verify(self) -> Verification:
-        """Check every document against its checksum; the index is Milvus' own responsibility."""
-        return verify_on_milvus(self._store, self._progress.now())
+        """Check every document against its checksum, and their number against Milvus' count.
+
+        The index is Milvus' own responsibility.
+        """
+        checked, damaged = 0, 0
+        problems: list[str] = []
+        for entity in self._store.documents(1, self._progress.now().last_row):
+            checked += 1
+            if not is_intact(entity):
+                damaged += 1
+                if damaged <= MAX_PROBLEMS:
+                    document = f"{entity['id']!r} (row {entity['row']})"
+                    problems.append(f"document {document} does not match its checksum")
+        if damaged > MAX_PROBLEMS:
+            n_more = damaged - MAX_PROBLEMS
+            problems.append(f"{n_more:,} more documents do not match their checksums")
+        if (count := self._store.count()) != checked:
+            problems.append(f"Milvus counts {count:,} documents and returns {checked:,}")
+        return Verification(checked, problems)
 
     def compact(self) -> None:
         """Ask Milvus to free the space of deleted documents, which it does in the background."""
@@ -520,18 +500,23 @@ class MilvusCollection(SearchableCollection):
     def stats(self) -> dict[str, Any]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.stats`.
 
-        The statistics are those of the first 100,000 documents' codes.
+        The statistics are those of the first :data:`MAX_DOCUMENTS` documents' codes.
         """
         now = self._progress.now()
+
+        def statistics() -> dict[str, Any]:
+            read = self._store.by_row(["row", "code"], 1, now.last_row)
+            entities = [*itertools.islice(read, MAX_DOCUMENTS)]
+            rows = np.array([entity["row"] for entity in entities], dtype=np.int64)
+            codes = to_codes(entities, self.n_bits)
+            return code_statistics(IndexSnapshot.build(now.generation, codes, rows))
+
         return self._stats(
             documents=len(self),
             generation=now.generation,
             engine=ENGINE,
             engine_reason=ENGINE_REASON,
-            statistics=self._statistics.get(
-                now.generation,
-                lambda: statistics_on_milvus(self._store, now, self.n_bits),
-            ),
+            statistics=self._statistics.get(now.generation, statistics),
             problems=[],
         )
 

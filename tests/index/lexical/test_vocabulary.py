@@ -36,8 +36,8 @@ def test_a_compaction_reads_the_vocabulary_while_a_write_adds_words() -> None:
             assert len(compacted.sorted_words) == 2_500
             completions = dict(
                 pair
-                for words, numbers in vocabulary.words_with_prefix("late")
-                for pair in zip(words, numbers.tolist(), strict=True)
+                for word_at, numbers in vocabulary.words_with_prefix("late")
+                for pair in zip(map(word_at, range(len(numbers))), numbers.tolist(), strict=True)
             )
             assert all(vocabulary.term(number) == word[:-1] for word, number in completions.items())
     finally:
