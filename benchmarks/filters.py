@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import options, timed
 from hummingbit.corpus.document import Document
 from hummingbit.index.collection import Collection
 from hummingbit.index.filters import parse_filter
@@ -47,11 +48,8 @@ def main() -> None:
     with TemporaryDirectory(dir=args.folder) as folder:
         path = Path(folder) / "store.sqlite"
         Store.create(path, Description("benchmark", 64))
-        collection = Collection(Store(path, writable=True), indexed=False)
-        try:
+        with closing(Collection(Store(path, writable=True), indexed=False)) as collection:
             _measure(collection, int(args.documents), args.repeat)
-        finally:
-            collection.close()
 
 
 def _measure(collection: Collection, n_documents: int, repeat: int) -> None:
@@ -60,9 +58,8 @@ def _measure(collection: Collection, n_documents: int, repeat: int) -> None:
         collection.upsert_encoded(batch, codes)
     unindexed = {name: _milliseconds(collection, name, 1) for name in FILTERS}
     collection.compact()
-    bytes_before, began = collection.bytes_on_disk(), time.process_time()
-    collection.set_indexed_fields(FIELDS)
-    seconds = time.process_time() - began
+    bytes_before = collection.bytes_on_disk()
+    _, seconds = timed(lambda: collection.set_indexed_fields(FIELDS))
     collection.compact()
     added = collection.bytes_on_disk() - bytes_before
     print(
@@ -92,21 +89,27 @@ def _documents(n_documents: int) -> Iterator[list[Document]]:
     generator = np.random.default_rng(0)
     for start in range(0, n_documents, BATCH):
         count = min(BATCH, n_documents - start)
-        classes, years = generator.integers(20, size=count), generator.integers(1900, 2025, count)
-        scores, tags = generator.random(count), generator.integers(7, size=count)
+        columns = zip(
+            range(start, start + count),
+            generator.integers(20, size=count).tolist(),
+            generator.integers(1900, 2025, count).tolist(),
+            generator.random(count).tolist(),
+            generator.integers(7, size=count).tolist(),
+            strict=True,
+        )
         yield [
             Document(
-                id=str(start + position),
+                id=str(number),
                 code="00" * 8,
                 payload={
-                    "class": f"class-{classes[position]}",
-                    "year": int(years[position]),
-                    "score": float(scores[position]),
-                    "key": f"key-{(start + position) * 7919 % n_documents}",
-                    "tags": [f"t{tags[position]}", f"u{position % 11}"],
+                    "class": f"class-{class_}",
+                    "year": year,
+                    "score": score,
+                    "key": f"key-{number * 7919 % n_documents}",
+                    "tags": [f"t{tag}", f"u{number % 11}"],
                 },
             )
-            for position in range(count)
+            for number, class_, year, score, tag in columns
         ]
 
 

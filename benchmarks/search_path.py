@@ -10,7 +10,6 @@ the one with the fewest calls counts. ``--calls`` lists its calls.
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 import uvloop
-from starlette.types import Message, Receive
+from starlette.types import Message
 
 from benchmarks.harness.service_corpus import Corpus, make_corpus
 from benchmarks.harness.timing import options
@@ -89,29 +88,8 @@ async def _served(corpus: Corpus) -> AsyncIterator[Service]:
             yield app
 
 
-def _search_body(text: str) -> bytes:
-    """Return the body of a search for ten documents."""
-    return json.dumps({"text": text, "limit": 10}).encode()
-
-
-async def _search_in_task(app: Service, body: bytes) -> None:
-    """Search as a request that runs as a task, and discard the response."""
-    await app(_search_scope(len(body)), _receiving(body), _discard)
-
-
-def _receiving(body: bytes) -> Receive:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive
-
-
-async def _discard(message: Message) -> None:
-    """Discard a part of a response."""
-
-
-def _search_scope(length: int) -> dict[str, Any]:
-    """Return the ASGI scope that the server passes with a search whose body has `length` bytes."""
+def _scope(body: bytes) -> dict[str, Any]:
+    """Return the ASGI scope that the server passes with a search."""
     path = f"/v1/collections/{NAME}/search"
     return {
         "type": "http",
@@ -126,7 +104,7 @@ def _search_scope(length: int) -> dict[str, Any]:
         "headers": [
             (b"host", b"127.0.0.1:8000"),
             (b"content-type", b"application/json"),
-            (b"content-length", str(length).encode()),
+            (b"content-length", str(len(body)).encode()),
         ],
         "client": ("127.0.0.1", 50_000),
         "server": ("127.0.0.1", 8_000),
@@ -134,15 +112,26 @@ def _search_scope(length: int) -> dict[str, Any]:
     }
 
 
+async def _search_in_task(app: Service, body: bytes) -> None:
+    """Search as a request that runs as a task, and discard the response."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def discard(message: Message) -> None:
+        """Discard a part of the response."""
+
+    await app(_scope(body), receive, discard)
+
+
 async def _search(app: Service, text: str, *, profiled: bool = False) -> list[Call]:
     """Search once, and return the functions called meanwhile if `profiled`, else an empty list."""
     calls: list[Call] = []
-    body = _search_body(text)
-    scope = _search_scope(len(body))
+    body = json.dumps({"text": text, "limit": 10}).encode()
     if profiled:
         _recording[:] = [calls]
         sys.setprofile(_record_call)
-    (response,) = app.answer_now([(scope, body)])
+    (response,) = app.answer_now([(_scope(body), body)])
     sys.setprofile(None)
     _recording[:] = []
     if response is None:  # the collection is not yet, or no longer, known to be quick
@@ -162,20 +151,16 @@ def _record_call(frame: FrameType, event: str, _: object) -> None:
 def report(calls: list[Call]) -> None:
     """Print the modules in order, and the totals."""
     entered = dict.fromkeys(_display_path(file) for file, _ in calls if _in_project(file))
-    folders = [
-        folder for folder, _ in itertools.groupby(str(Path(module).parent) for module in entered)
-    ]
-    left: set[str] = set()
-    previous = None
+    folders: list[str] = []
+    again = 0
     for number, module in enumerate(entered, 1):
         folder = str(Path(module).parent)
-        if folder != previous and previous is not None:
-            left.add(previous)
-        mark = "  <- entered again" if folder in left and folder != previous else ""
-        print(f"{number:>3}  {module}{mark}")
-        previous = folder
+        is_left = folder in folders[:-1] and folder != folders[-1]
+        again += is_left
+        folders.append(folder)
+        print(f"{number:>3}  {module}{'  <- entered again' if is_left else ''}")
     print(f"modules: {len(entered)}")
-    print(f"folders entered again: {len(folders) - len(set(folders))}")
+    print(f"folders entered again: {again}")
     ours = sum(_in_project(file) for file, _ in calls)
     print(f"calls: {len(calls)}, {ours} of them in modules of this project")
 

@@ -27,8 +27,8 @@ import json
 import os
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from benchmarks.harness.processes import (
     service_process,
     start_load,
 )
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import in_turn, options, timed
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.encoder import Encoder
@@ -115,47 +115,28 @@ def make_folder(path: Path, model: TextModel, documents: Sequence[str]) -> None:
         collection.upsert_encoded(some, encoder.encode_features(vectors, documents))
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """Return how long `work` takes."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def processor_seconds_of(work: Callable[[], object]) -> float:
-    """Return the processor time that `work` takes in this process."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def batching_ceiling(peer: Peer, queries: Sequence[str]) -> float:
     """Return the processor time of queries read one by one over that of batches of CLIENTS.
 
     Of each batch, the least of three times counts.
     """
-    alone = together = 0.0
+    totals = np.zeros(2)
     for start in range(0, len(queries), CLIENTS):
         batch = queries[start : start + CLIENTS]
-        rounds = [
-            (
-                sum(processor_seconds_of(partial(peer.transform, [text])) for text in batch),
-                processor_seconds_of(partial(peer.transform, batch)),
-            )
-            for _ in range(3)
-        ]
-        alone, together = (
-            total + min(times)
-            for total, times in zip((alone, together), zip(*rounds, strict=True), strict=True)
-        )
-    return alone / together
+        ways = {
+            "alone": lambda texts: [peer.transform([text]) for text in texts],
+            "together": peer.transform,
+        }
+        times = in_turn(ways, [batch] * 3)
+        totals += [min(times["alone"]), min(times["together"])]
+    return float(totals[0] / totals[1])
 
 
 def measure(args: argparse.Namespace, model: TextModel, path: Path) -> dict[str, list[float]]:
     """Return every figure of every round."""
     queries = make_texts(model, 500, N_WORDS, 1)
     texts = make_texts(model, args.texts, N_TOKENS, 2)
-    read = TextModel(**{**vars_of(model), "max_tokens": N_TOKENS})
+    read = replace(model, max_tokens=N_TOKENS)
     alone, on_all_cores = Peer(model, 1), Peer(read, len(os.sched_getaffinity(0)))
     bodies = {}
     for name, ranking in (("model", "asymmetric"), ("words", "bm25")):
@@ -178,10 +159,10 @@ def measure(args: argparse.Namespace, model: TextModel, path: Path) -> dict[str,
             note("query", run["p50_ms"])
             note("one client", run["per_second"])
             note("query, CPU", (processor_seconds(pid) - before) / run["requests"] * 1000)
-            before = time.process_time()
-            times = [seconds_of(partial(alone.transform, [text])) for text in queries[:200]]
-            note("query by the peer", statistics.median(times) * 1000)
-            note("query by the peer, CPU", (time.process_time() - before) / len(times) * 1000)
+            alone_times = [timed(partial(alone.transform, [text])) for text in queries[:200]]
+            elapsed, cpu = zip(*alone_times, strict=True)
+            note("query by the peer", statistics.median(elapsed) * 1000)
+            note("query by the peer, CPU", statistics.mean(cpu) * 1000)
             before = processor_seconds(pid)
             run = end_load(many())
             note("eight clients", run["per_second"])
@@ -192,15 +173,10 @@ def measure(args: argparse.Namespace, model: TextModel, path: Path) -> dict[str,
             note("cheap search beside", end_load(cheap())["p99_ms"])
             end_load(beside)
             for name, reader in (("documents", read), ("documents by the peer", on_all_cores)):
-                before = time.process_time()
-                note(name, len(texts) / seconds_of(partial(reader.transform, texts)))
-                note(f"{name}, CPU", (time.process_time() - before) / len(texts) * 1000)
+                seconds, of_processor = timed(partial(reader.transform, texts))
+                note(name, len(texts) / seconds)
+                note(f"{name}, CPU", of_processor / len(texts) * 1000)
     return figures
-
-
-def vars_of(model: TextModel) -> dict[str, Any]:
-    """Return the arguments of a model."""
-    return {name: getattr(model, name) for name in TextModel.__dataclass_fields__}
 
 
 def main() -> int:
@@ -220,6 +196,7 @@ def main() -> int:
     shared = figures["eight clients"] / figures["one client"]
     alone, beside = figures["cheap search"], figures["cheap search beside"]
     most = max(ALLOWED_RATIO * alone, ALLOWED_MS)
+    a_second, ceiling = figures["eight clients"], figures["ceiling"]
     lines = [
         (f"query, p50: {query:.2f} ms", f"at most {MOST_MS:g} ms", query <= MOST_MS),
         (
@@ -233,8 +210,8 @@ def main() -> int:
             documents >= LEAST_DOCUMENTS,
         ),
         (
-            f"eight clients: {figures['eight clients']:.0f} queries a second, {shared:.2f} × one"
-            f" (ceiling {figures['ceiling']:.2f} × a processor)",
+            f"eight clients: {a_second:.0f} queries a second, {shared:.2f} × one"
+            f" (ceiling {ceiling:.2f} × a processor)",
             f"at least {LEAST_SHARED:g} ×",
             shared >= LEAST_SHARED,
         ),

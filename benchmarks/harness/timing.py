@@ -9,6 +9,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -21,11 +22,11 @@ def options(document: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=(document or "").partition("\n")[0])
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """Return the processor seconds that work takes in this process."""
-    began = time.process_time()
+def timed(work: Callable[[], object]) -> tuple[float, float]:
+    """Return the elapsed seconds of work, and the processor seconds of this process."""
+    began, used = time.perf_counter(), time.process_time()
     work()
-    return time.process_time() - began
+    return time.perf_counter() - began, time.process_time() - used
 
 
 def in_turn(
@@ -35,9 +36,7 @@ def in_turn(
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for item in items:
         for name, way in ways.items():
-            began = time.process_time()
-            way(item)
-            seconds[name].append(time.process_time() - began)
+            seconds[name].append(timed(partial(way, item))[1])
     return seconds
 
 
