@@ -265,7 +265,7 @@ def _read_codes(
             if document.code is not None:
                 if parsed is None:
                     codes[position] = code_from_hex(document.code, n_bits)
-                _check_beside_code(document, encoder)
+                _check_parts(document, encoder)
             elif document.text is not None or document.vector is not None:
                 _check_content(document, encoder)
                 positions.append(position)
@@ -311,8 +311,8 @@ def _split(
     return spans
 
 
-def _check_beside_code(document: Document, encoder: Encoder | None) -> None:
-    """Raise InputError unless the text and the vector beside a code can be stored."""
+def _check_parts(document: Document, encoder: Encoder | None) -> None:
+    """Raise InputError unless the text and the vector of a document can be stored."""
     if document.text is not None:
         parse_text(document.text)
     if document.vector is not None:
@@ -322,10 +322,14 @@ def _check_beside_code(document: Document, encoder: Encoder | None) -> None:
 
 
 def _check_vector_of(encoder: Encoder, vector: Vector) -> None:
-    if encoder.kind != "vector":
-        message = f"cannot be encoded: the collection's encoder takes {encoder.kind}s"
-        raise InputError("vector", message)
+    _check_kind("vector", encoder)
     encoder.check_vector(vector)
+
+
+def _check_kind(field: str, encoder: Encoder) -> None:
+    if field != encoder.kind:
+        message = f"cannot be encoded: the collection's encoder takes {encoder.kind}s"
+        raise InputError(field, message)
 
 
 def _describe_fields(query: Query) -> str:
@@ -356,13 +360,8 @@ def _check_content(item: Document, encoder: Encoder | None) -> None:
     field = "text" if item.vector is None else "vector"
     if encoder is None:
         raise InputError(field, "cannot be encoded: the collection has no encoder; give a code")
-    if field != encoder.kind:
-        message = f"cannot be encoded: the collection's encoder takes {encoder.kind}s"
-        raise InputError(field, message)
-    if item.text is not None:
-        parse_text(item.text)
-    if item.vector is not None:
-        encoder.check_vector(parse_vector(item.vector))
+    _check_kind(field, encoder)
+    _check_parts(item, encoder)
 
 
 def _encoder_inputs(items: Sequence[Document | Query], encoder: Encoder | None) -> Inputs:

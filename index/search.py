@@ -627,25 +627,23 @@ def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueri
     if options.cursor is not None and options.without_cursor:
         message = f"cannot be combined with {options.without_cursor}; use offset"
         raise InputError("cursor", message)
-    explicit = options.ranking in BY_WORDS
-    rescore = options.rescore
     _check_words(options, ranking, queries)
-    rescore_needs = frozenset[str]() if rescore is None else SCORERS[rescore.by].needs
-    for position, text in enumerate(queries.texts):
-        if text is None and explicit:
-            message = f"is {options.ranking!r}, which needs a text as the query"
-            raise InputError("ranking", message, position)
-        if text is None and rescore is not None and TEXTS in rescore_needs:
-            message = f"by is {rescore.by!r}, which needs a text as the query"
-            raise InputError("rescore", message, position)
-    if rescore is not None and VECTORS in rescore_needs:
-        for position in range(len(queries)):
-            if not queries.vectors or queries.vectors[position] is None:
-                message = f"by is {rescore.by!r}, which needs a vector as the query"
-                raise InputError("rescore", message, position)
+    if options.ranking in BY_WORDS:
+        _check_needs("ranking", f"is {options.ranking!r}", frozenset({TEXTS}), queries)
+    if (rescore := options.rescore) is not None:
+        _check_needs("rescore", f"by is {rescore.by!r}", SCORERS[rescore.by].needs, queries)
     if options.rerank and not queries.weighted.all():
         message = "needs a text or a vector as the query, for the collection's encoder to encode"
         raise InputError("rerank", message, int(queries.weighted.argmin()))
+
+
+def _check_needs(field: str, value: str, needs: frozenset[str], queries: EncodedQueries) -> None:
+    """Raise InputError unless each query has the text or the vector that is needed."""
+    for position, text in enumerate(queries.texts):
+        if TEXTS in needs and text is None:
+            raise InputError(field, f"{value}, which needs a text as the query", position)
+        if VECTORS in needs and (not queries.vectors or queries.vectors[position] is None):
+            raise InputError(field, f"{value}, which needs a vector as the query", position)
 
 
 def _check_words(options: SearchOptions, ranking: str, queries: EncodedQueries) -> None:
