@@ -62,10 +62,7 @@ from hummingbit.service.routes.search import short_or_long
 from hummingbit.service.routes.system import unavailable_collections
 from hummingbit.service.schemas.collections import (
     AliasAction,
-    BucketPurity,
     ChangeAliases,
-    CodeBucket,
-    CodesInfo,
     CreateCollection,
     IndexFields,
     Reindex,
@@ -76,6 +73,7 @@ from hummingbit.service.schemas.common import check_fingerprint, parse_item, poi
 from hummingbit.service.schemas.responses import (
     Alias,
     Aliases,
+    CodesInfo,
     CollectionDetail,
     Collections,
     CollectionStats,
@@ -391,11 +389,8 @@ def describe_codes(
     with pointing_at():
         profile = profiles.of(collection, label_field)
     info = {**asdict(profile), "n_bits": collection.n_bits}
-    info["largest"] = [
-        CodeBucket(**{**asdict(bucket), "code": bucket.code.hex()}) for bucket in profile.largest
-    ]
-    info["purity"] = None if profile.purity is None else BucketPurity(**info["purity"])
-    return render(CodesInfo(**info))
+    info["largest"] = [{**asdict(bucket), "code": bucket.code.hex()} for bucket in profile.largest]
+    return render(info)
 
 
 # Verification, compaction, indexes of fields.

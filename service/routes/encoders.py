@@ -31,8 +31,6 @@ from hummingbit.service.schemas.encoders import (
     EmbeddingsRequest,
     EncodeInput,
     EncoderInputs,
-    Model,
-    Models,
 )
 from hummingbit.service.schemas.responses import (
     CodeFormat,
@@ -42,6 +40,8 @@ from hummingbit.service.schemas.responses import (
     EncoderName,
     Encoders,
     EncoderSummary,
+    Model,
+    Models,
     Unavailable,
 )
 from hummingbit.service.settings import Settings
@@ -228,11 +228,12 @@ def create_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -
 def list_models(folder: Folder) -> Response:
     """List the encoders whose names ``POST /v1/embeddings`` takes as a model."""
     encoders, _ = summarize_encoders(folder)
-    return render(
-        Models(
-            data=[Model(id=encoder["name"]) for encoder in encoders if encoder["kind"] == "text"]
-        )
-    )
+    models = [
+        Model(id=encoder["name"], object="model", created=0, owned_by="hummingbit")
+        for encoder in encoders
+        if encoder["kind"] == "text"
+    ]
+    return render(Models(object="list", data=models))
 
 
 def _encoder(body: EmbeddingsRequest, folder: DataFolder) -> Encoder:

@@ -59,17 +59,20 @@ from hummingbit.service.schemas.jobs import (
     CompareEvaluations,
     DeleteDuplicates,
     DrawMap,
-    Duplicates,
     EvaluatedQueries,
     EvaluateRequest,
-    EvaluateResponse,
     EvaluationStatus,
     FindDuplicates,
     LabelledQuery,
-    MapDescription,
+)
+from hummingbit.service.schemas.responses import (
+    Duplicates,
+    EvaluateResponse,
+    JobInfo,
+    JobList,
+    JobStatus,
     MapStatus,
 )
-from hummingbit.service.schemas.responses import JobInfo, JobList
 from hummingbit.service.schemas.search import LongAnswer
 
 # Jobs: list, describe, cancel, submit.
@@ -190,8 +193,8 @@ def status_of(job: JobRecord) -> Status:
     return "done" if job.state == "done" else "failed"
 
 
-def _result_status(job: JobRecord) -> dict[str, Any]:
-    """Return the fields of :class:`JobStatus`."""
+def _result_status(job: JobRecord) -> JobStatus:
+    """Return a job by its result."""
     return {"id": job.id, "status": status_of(job), "error": reason_of(job)}
 
 
@@ -259,8 +262,8 @@ def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
     drawn_map = None
     if job.state == "done":
         raw = json.loads(_read(jobs, job, MAP_FILE))
-        drawn_map = MapDescription.model_validate(ABSENT_BEFORE | raw)
-    return render(MapStatus(**_result_status(job), map=drawn_map))
+        drawn_map = ABSENT_BEFORE | raw
+    return render({**_result_status(job), "map": drawn_map})
 
 
 @router.get(
@@ -419,14 +422,13 @@ def evaluate(
             oversample=body.oversample,
             codes_weights=body.codes_weights or (),
         )
-    return render(
-        EvaluateResponse(
-            **means,
-            n_bits=collection.n_bits,
-            encoder=encoder_name(collection),
-            took_ms=round((time.perf_counter() - start) * 1000, 3),
-        )
-    )
+    answer = {
+        **means,
+        "n_bits": collection.n_bits,
+        "encoder": encoder_name(collection),
+        "took_ms": round((time.perf_counter() - start) * 1000, 3),
+    }
+    return render({name: answer[name] for name in EvaluateResponse.__annotations__})
 
 
 @router.get(

@@ -56,8 +56,13 @@ from hummingbit.service.schemas.common import (
     pointing_at,
     problem_at,
 )
-from hummingbit.service.schemas.encoders import EncodeRequest, EncodeResponse
-from hummingbit.service.schemas.responses import Completions, SearchBatchResponse, SearchResponse
+from hummingbit.service.schemas.encoders import EncodeRequest
+from hummingbit.service.schemas.responses import (
+    Completions,
+    EncodeResponse,
+    SearchBatchResponse,
+    SearchResponse,
+)
 from hummingbit.service.schemas.search import (
     SEARCH_FIELDS,
     SENT_AT_ONCE,

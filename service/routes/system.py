@@ -8,7 +8,6 @@ import threading
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -22,8 +21,7 @@ from hummingbit.service.http.problems import ProblemError, problem_response, wit
 from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.routes.dependencies import Folder, Limits, render
 from hummingbit.service.routes.encoders import summarize_encoders
-from hummingbit.service.schemas.common import ResponseModel
-from hummingbit.service.schemas.responses import Ready, Unavailable
+from hummingbit.service.schemas.responses import Access, Ready, Root, Status, Unavailable
 
 router = APIRouter(tags=["service"], route_class=JSONRoute)
 pages_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
@@ -32,46 +30,16 @@ pages_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
 # Health and metrics.
 
 
-class Access(ResponseModel):
-    """What the key of the request may do here: the roles `write` and `admin` include `read`.
-
-    A `read_only` service takes no writes, whatever the role. `limits` are the settings of the
-    service that bound a request. `rankings` are those that searches can name.
-    """
-
-    role: Literal["read", "write", "admin"]
-    read_only: bool
-    version: str
-    limits: dict[str, int]
-    rankings: list[str]
-
-
-class Root(ResponseModel):
-    """Where to start."""
-
-    service: str
-    openapi: str
-    docs: str
-    console: str
-    collections: str
-
-
-class Status(ResponseModel):
-    """The service responds."""
-
-    status: str
-
-
 @router.get("/", response_model=Root, openapi_extra=READ, summary="Where to begin")
 async def get_root() -> Root:
     """Return the addresses of the API description, the console and the collections."""
-    return Root(
-        service="hummingbit",
-        openapi="/openapi.json",
-        docs="/docs",
-        console="/console/",
-        collections="/v1/collections",
-    )
+    return {
+        "service": "hummingbit",
+        "openapi": "/openapi.json",
+        "docs": "/docs",
+        "console": "/console/",
+        "collections": "/v1/collections",
+    }
 
 
 @router.get(
@@ -82,7 +50,7 @@ async def get_root() -> Root:
 )
 async def get_livez() -> Status:
     """Respond as long as the process runs."""
-    return Status(status="alive")
+    return {"status": "alive"}
 
 
 @router.get(

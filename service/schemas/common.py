@@ -52,7 +52,7 @@ class RequestModel(StrictModel):
 
 
 class ResponseModel(BaseModel):
-    """A part of a response's body."""
+    """A response with parts of a report, or a problem; all others are in ``responses``."""
 
     model_config = ConfigDict(frozen=True)
 

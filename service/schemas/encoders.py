@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from hummingbit.service.schemas.common import RequestModel, ResponseModel, Strings, Text, Vector
-from hummingbit.service.schemas.responses import EncoderName
+from hummingbit.service.schemas.common import RequestModel, Strings, Text, Vector
 
 # Encoders and encoding.
 
@@ -26,14 +25,6 @@ class EncodeRequest(RequestModel):
     """Inputs for the collection's encoder; nothing is stored."""
 
     inputs: list[EncodeInput] = Field(min_length=1)
-
-
-class EncodeResponse(ResponseModel):
-    """Packed codes in hexadecimal, in the order of the inputs."""
-
-    codes: list[str]
-    n_bits: int
-    encoder: EncoderName
 
 
 class EncoderInputs(EncodeRequest):
@@ -86,19 +77,3 @@ class EmbeddingsRequest(RequestModel):
         if isinstance(first, int):
             raise ValueError(NUMBERED_INPUT)  # noqa: TRY004 - pydantic reports it
         return value
-
-
-class Model(ResponseModel):
-    """An encoder of texts, as OpenAI's interface lists models."""
-
-    id: str
-    object: Literal["model"] = "model"
-    created: int = 0
-    owned_by: Literal["hummingbit"] = "hummingbit"
-
-
-class Models(ResponseModel):
-    """The encoders of texts."""
-
-    object: Literal["list"] = "list"
-    data: list[Model]

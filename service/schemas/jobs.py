@@ -19,17 +19,8 @@ from hummingbit.service.schemas.common import (
     Text,
     Vector,
 )
-from hummingbit.service.schemas.responses import EncoderName
 
 # Jobs, verification and compaction.
-
-
-class JobStatus(ResponseModel):
-    """A job by its result: `status` is `done` once there is one; `error` says why it failed."""
-
-    id: str
-    status: Literal["running", "done", "failed"]
-    error: str | None
 
 
 # Evaluations.
@@ -114,54 +105,12 @@ class EvaluateRequest(RequestModel):
     only_labelled: bool = Field(False, description="Search only the documents that have a label.")
 
 
-class RankingMeans(ResponseModel):
-    """Means over the queries: `metrics` as served, `expected` tie-averaged.
-
-    `best` and `worst` are the extremes that the order of ties could give.
-    """
-
-    metrics: dict[str, float]
-    expected: dict[str, float]
-    best: dict[str, float]
-    worst: dict[str, float]
-
-
-class WeightMeans(ResponseModel):
-    """Means over the queries of `hybrid` with one weight of codes, as served."""
-
-    codes_weight: float
-    metrics: dict[str, float]
-
-
-class EvaluateResponse(RankingMeans):
-    """Means over the queries.
-
-    `rankings` has those of each ranking, and the fields beside it repeat those of `ranking`:
-    Hamming if it was measured, or else the first. `codes_weights` has those of `hybrid` by weight
-    of codes, if the request has weights. `unlabelled` counts the documents without a label.
-    `warning` is set if the encoder learned from all of the queries; `served_ranking` is that of a
-    search that names none.
-    """
-
-    warning: str | None
-    ranking: str
-    served_ranking: str
-    rankings: dict[str, RankingMeans]
-    codes_weights: list[WeightMeans] | None
-    queries: int
-    documents: int
-    unlabelled: int
-    queries_without_relevant: int
-    distinct_codes: int | None
-    notes: list[str]
-    n_bits: int
-    encoder: EncoderName | None
-    took_ms: float
-
-
-class EvaluationStatus(JobStatus):
+class EvaluationStatus(ResponseModel):
     """An evaluation that runs as a job: `report` once it is done, `error` if it failed."""
 
+    id: str
+    status: Literal["running", "done", "failed"]
+    error: str | None
     report: Report | None
 
 
@@ -215,54 +164,6 @@ class DrawMap(RequestModel):
     seed: int = Field(0, ge=0, le=2**31 - 1)
 
 
-class TimeScale(ResponseModel):
-    """The values of the time field: numbers, or dates as ISO 8601 in UTC.
-
-    The scale reaches from `start` to `end`. A hundredth of the documents with a value lies before
-    it and another after it, down to `least` and up to `most`.
-    """
-
-    field: str
-    kind: Literal["number", "date"]
-    documents: int
-    start: float | str
-    end: float | str
-    least: float | str
-    most: float | str
-
-
-class MapDescription(ResponseModel):
-    """A finished map of the collection at `generation`.
-
-    `labels` are the 200 most frequent of the label field, and `label_documents` the number of
-    documents of each; `given_labels` are those that people gave, if they agree. `time` is present
-    if the map was drawn with a time field. `learned_documents` is the number of documents that the
-    encoder learned from, or null if it records none.
-    """
-
-    collection: str
-    generation: int
-    n_bits: int
-    method: Literal["pca", "tsne", "chl"]
-    label_field: str
-    seed: int
-    documents: int
-    distinct_codes: int
-    points: int
-    labels: list[str]
-    label_documents: list[int]
-    given_labels: list[str]
-    given_label_documents: list[int]
-    time: TimeScale | None
-    learned_documents: int | None
-
-
-class MapStatus(JobStatus):
-    """A map that a job draws: `map` once it is done, `error` if it failed."""
-
-    map: MapDescription | None
-
-
 # Near-duplicates.
 
 
@@ -282,25 +183,3 @@ class DeleteDuplicates(RequestModel):
     keep: Literal["oldest", "newest"] = Field(
         "oldest", description="The document of each cluster that is kept; the others are deleted."
     )
-
-
-class Cluster(ResponseModel):
-    """A cluster of `size` documents; `ids` are the 1,000 oldest of them, oldest first.
-
-    `newest` is the one written last; null if an earlier version found the cluster.
-    """
-
-    size: int
-    ids: list[str]
-    newest: str | None = None
-
-
-class Duplicates(JobStatus):
-    """Near-duplicates of a collection: a page of clusters, by their oldest documents.
-
-    `clusters` counts all of them. Until `status` is done, it is null and the page is empty.
-    """
-
-    collection: str
-    clusters: int | None
-    page: list[Cluster]

@@ -303,6 +303,52 @@ class Aliases(TypedDict):
     aliases: list[Alias]
 
 
+class CodeBucket(TypedDict):
+    """A code, its most frequent label and the share that has it; both are null without labels."""
+
+    code: str
+    documents: int
+    label: str | None
+    purity: float | None
+
+
+class BucketPurity(TypedDict):
+    """How far documents of one code share a label, over codes with two labelled ones or more.
+
+    `mean` weighs codes by their labelled documents; `by_chance` is the share of the most frequent
+    label. `histogram` counts labelled documents by the purity of their code, in ten equal steps.
+    """
+
+    labelled: int
+    in_shared_codes: int
+    mean: float | None
+    by_chance: float
+    histogram: list[int]
+
+
+class CodesInfo(TypedDict):
+    """The bits and buckets of a collection, as of `generation`.
+
+    `ones` is the share of documents in which each bit is 1; bit 0 is the first of the code.
+    `correlation` is Pearson's r between bits, of every `step`-th bit where there are more than
+    128; 0 for bits that never change. `alone` counts documents whose code no other document has.
+    `entropy` is that of the distribution of documents over codes, in bits. `largest` are the codes
+    with the most documents; `purity` is null if no document is labelled.
+    """
+
+    generation: int
+    n_bits: int
+    documents: int
+    distinct_codes: int
+    alone: int
+    entropy: float | None
+    ones: list[float]
+    correlation: list[list[float]]
+    step: int
+    largest: list[CodeBucket]
+    purity: BucketPurity | None
+
+
 class SnapshotInfo(TypedDict):
     """A snapshot; `bytes` and `sha256` describe the file to download."""
 
@@ -479,6 +525,14 @@ class EncoderDetail(EncoderSummary):
     figures: dict[str, Any]
 
 
+class EncodeResponse(TypedDict):
+    """Packed codes in hexadecimal, in the order of the inputs."""
+
+    codes: list[str]
+    n_bits: int
+    encoder: EncoderName
+
+
 class EncodedInputs(TypedDict):
     """Codes in the order of the inputs; `learned` says whether the encoder learned from each.
 
@@ -523,6 +577,22 @@ class Embeddings(TypedDict):
     data: list[Embedding]
     model: str
     usage: Usage
+
+
+class Model(TypedDict):
+    """An encoder of texts, as OpenAI's interface lists models."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: Literal["hummingbit"]
+
+
+class Models(TypedDict):
+    """The encoders of texts."""
+
+    object: Literal["list"]
+    data: list[Model]
 
 
 # Jobs.
@@ -587,13 +657,166 @@ class JobList(TypedDict):
     jobs: list[JobInfo]
 
 
-class EvaluationStatus(TypedDict):
-    """An evaluation in the background: `report` once it is done, `error` if it failed."""
+class JobStatus(TypedDict):
+    """A job by its result: `status` is `done` once there is one; `error` says why it failed."""
 
     id: str
     status: Literal["running", "done", "failed"]
     error: str | None
+
+
+class EvaluationStatus(JobStatus):
+    """An evaluation in the background: `report` once it is done, `error` if it failed."""
+
     report: dict[str, Any] | None
+
+
+class RankingMeans(TypedDict):
+    """Means over the queries: `metrics` as served, `expected` tie-averaged.
+
+    `best` and `worst` are the extremes that the order of ties could give.
+    """
+
+    metrics: dict[str, float]
+    expected: dict[str, float]
+    best: dict[str, float]
+    worst: dict[str, float]
+
+
+class WeightMeans(TypedDict):
+    """Means over the queries of `hybrid` with one weight of codes, as served."""
+
+    codes_weight: float
+    metrics: dict[str, float]
+
+
+class EvaluateResponse(RankingMeans):
+    """Means over the queries.
+
+    `rankings` has those of each ranking, and the fields beside it repeat those of `ranking`:
+    Hamming if it was measured, or else the first. `codes_weights` has those of `hybrid` by weight
+    of codes, if the request has weights. `unlabelled` counts the documents without a label.
+    `warning` is set if the encoder learned from all of the queries; `served_ranking` is that of a
+    search that names none.
+    """
+
+    warning: str | None
+    ranking: str
+    served_ranking: str
+    rankings: dict[str, RankingMeans]
+    codes_weights: list[WeightMeans] | None
+    queries: int
+    documents: int
+    unlabelled: int
+    queries_without_relevant: int
+    distinct_codes: int | None
+    notes: list[str]
+    n_bits: int
+    encoder: EncoderName | None
+    took_ms: float
+
+
+class TimeScale(TypedDict):
+    """The values of the time field: numbers, or dates as ISO 8601 in UTC.
+
+    The scale reaches from `start` to `end`. A hundredth of the documents with a value lies before
+    it and another after it, down to `least` and up to `most`.
+    """
+
+    field: str
+    kind: Literal["number", "date"]
+    documents: int
+    start: float | str
+    end: float | str
+    least: float | str
+    most: float | str
+
+
+class MapDescription(TypedDict):
+    """A finished map of the collection at `generation`.
+
+    `labels` are the 200 most frequent of the label field, and `label_documents` the number of
+    documents of each; `given_labels` are those that people gave, if they agree. `time` is present
+    if the map was drawn with a time field. `learned_documents` is the number of documents that the
+    encoder learned from, or null if it records none.
+    """
+
+    collection: str
+    generation: int
+    n_bits: int
+    method: Literal["pca", "tsne", "chl"]
+    label_field: str
+    seed: int
+    documents: int
+    distinct_codes: int
+    points: int
+    labels: list[str]
+    label_documents: list[int]
+    given_labels: list[str]
+    given_label_documents: list[int]
+    time: TimeScale | None
+    learned_documents: int | None
+
+
+class MapStatus(JobStatus):
+    """A map that a job draws: `map` once it is done, `error` if it failed."""
+
+    map: MapDescription | None
+
+
+class Cluster(TypedDict):
+    """A cluster of `size` documents; `ids` are the 1,000 oldest of them, oldest first.
+
+    `newest` is the one written last; null if an earlier version found the cluster.
+    """
+
+    size: int
+    ids: list[str]
+    newest: NotRequired[str | None]
+
+
+class Duplicates(JobStatus):
+    """Near-duplicates of a collection: a page of clusters, by their oldest documents.
+
+    `clusters` counts all of them. Until `status` is done, it is null and the page is empty.
+    """
+
+    collection: str
+    clusters: int | None
+    page: list[Cluster]
+
+
+# The service itself.
+
+
+class Access(TypedDict):
+    """What the key of the request may do here: the roles `write` and `admin` include `read`.
+
+    A `read_only` service takes no writes, whatever the role. `limits` are the settings of the
+    service that bound a request. `rankings` are those that searches can name.
+    """
+
+    role: Literal["read", "write", "admin"]
+    read_only: bool
+    version: str
+    limits: dict[str, int]
+    rankings: list[str]
+
+
+class Root(TypedDict):
+    """Where to start."""
+
+    service: str
+    openapi: str
+    docs: str
+    console: str
+    collections: str
+
+
+class Status(TypedDict):
+    """The service responds."""
+
+    status: str
 
 
 class Ready(TypedDict):

@@ -32,6 +32,13 @@ def test_the_signs_of_an_embedding_are_the_code(client: httpx.Client) -> None:
     assert found["usage"]["total_tokens"] == sum(len(text.split()) for text in texts)
 
 
+def test_encoders_of_texts_are_models(client: httpx.Client) -> None:
+    found = client.get("/v1/models").json()
+    assert found["object"] == "list"
+    words = {"id": "words", "object": "model", "created": 0, "owned_by": "hummingbit"}
+    assert words in found["data"]
+
+
 def test_every_format_holds_the_same(client: httpx.Client) -> None:
     texts = random_texts(5, seed=5)
     floats = [item["embedding"] for item in embed(client, input=texts)["data"]]
