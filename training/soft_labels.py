@@ -515,26 +515,21 @@ def estimate_soft_labels(rows: Any, tags_NC: Tags, seed: int) -> Floats:
     known_NC /= np.maximum(known_NC.sum(axis=1, keepdims=True), 1)
     if len(labelled) == len(tags_NC):
         return known_NC
-    predict = _predictor_of(rows)
     # Classes without a labelled document are never predicted.
     seen = np.flatnonzero(tags_NC[labelled].any(axis=0))
     soft_NC = np.zeros_like(known_NC)
-    soft_NC[:, seen] = predict(rows, labelled, known_NC[labelled][:, seen], seed)
+    soft_NC[:, seen] = _predict(rows, labelled, known_NC[labelled][:, seen], seed)
     soft_NC[labelled] = known_NC[labelled]
     return soft_NC
 
 
-def _predictor_of(rows: Any) -> Callable[[Any, Rows, Floats, int], Scores]:
+def _predict(rows: Any, labelled: Rows, classes: Floats, seed: int) -> Scores:
     if isinstance(rows, JointRows):
-        return _predict_both
-    return _predict_vectors if isinstance(rows, np.ndarray) else predict_texts
-
-
-def _predict_both(rows: JointRows, labelled: Rows, classes: Floats, seed: int) -> Scores:
-    return pool(
-        _predict_vectors(rows.vectors, labelled, classes, seed),
-        predict_texts(rows.words, labelled, classes, seed),
-    )
+        parts = (rows.vectors, rows.words)
+        return pool(*(_predict(part, labelled, classes, seed) for part in parts))
+    if isinstance(rows, np.ndarray):
+        return _predict_vectors(rows, labelled, classes)
+    return predict_texts(rows, labelled, classes, seed)
 
 
 # What a distribution says of a class is certain to a ten-thousandth at best.
@@ -551,7 +546,7 @@ def pool(first_NC: Scores, second_NC: Scores) -> Scores:
     return np.asarray(root_NC / root_NC.sum(axis=1, keepdims=True))
 
 
-def _predict_vectors(rows: Any, labelled: Rows, classes: Floats, _seed: int) -> Scores:
+def _predict_vectors(rows: Floats, labelled: Rows, classes: Floats) -> Scores:
     # A class that only accompanies earlier ones is the first of no document.
     first = classes.argmax(axis=1)
     probabilities = np.zeros((len(rows), classes.shape[1]))
@@ -611,8 +606,7 @@ def fit_classifier(
     targets = estimate_soft_labels(rows, tags, seed) if soft_labels is None else soft_labels
     if isinstance(rows, np.ndarray):
         return fit_vectors(rows, targets)
-    fit = _fit_svm_classifier if _svm_is_better(rows, tags, seed) else _fit_ridge_classifier
-    return fit(rows, targets, seed)
+    return _fit_texts(rows, targets, seed if _svm_is_better(rows, tags, seed) else None)
 
 
 def _svm_is_better(rows: Any, tags: Tags, seed: int) -> bool:
@@ -622,26 +616,19 @@ def _svm_is_better(rows: Any, tags: Tags, seed: int) -> bool:
     if len(np.unique(tags[known].argmax(axis=1))) < 2:
         return False
 
-    def accuracy(fit: Callable[[Any, Floats, int], Classifier]) -> float:
-        classifier = fit(rows[known], tags[known].astype(np.float32), seed)
+    def accuracy(svm_seed: int | None) -> float:
+        classifier = _fit_texts(rows[known], tags[known].astype(np.float32), svm_seed)
         return float(tags[held_out, classifier.predict(rows[held_out])].mean())
 
-    return accuracy(_fit_svm_classifier) > accuracy(_fit_ridge_classifier) + _LEAST_GAIN
+    return accuracy(seed) > accuracy(None) + _LEAST_GAIN
 
 
-def _fit_ridge_classifier(rows: Any, targets: Floats, _seed: int) -> Classifier:
-    return _beside_naive_bayes(fit_ridge(rows, targets), rows, targets)
-
-
-def _fit_svm_classifier(rows: Any, targets: Floats, seed: int) -> Classifier:
-    return _beside_naive_bayes(fit_svm(rows, targets, seed), rows, targets)
-
-
-def _beside_naive_bayes(linear: LinearMap, rows: Any, targets: Floats) -> Classifier:
-    """Return the classifier that sums the standardized scores of `linear` and naive Bayes."""
-    weights = (linear.weight, multinomial_weights(rows, targets))
-    biases = (linear.bias, np.zeros(targets.shape[1]))
-    return Classifier(tuple(map(_float32, weights)), tuple(map(_float32, biases)))
+def _fit_texts(rows: Any, targets: Floats, svm_seed: int | None) -> Classifier:
+    """Return the sum of naive Bayes and of support vector machines or, without seed, of ridge."""
+    linear = fit_ridge(rows, targets) if svm_seed is None else fit_svm(rows, targets, svm_seed)
+    return _sum_of(
+        linear, LinearMap(multinomial_weights(rows, targets), np.zeros(targets.shape[1]))
+    )
 
 
 def fit_vectors(rows: Floats, targets: Floats) -> Classifier:
@@ -649,7 +636,11 @@ def fit_vectors(rows: Floats, targets: Floats) -> Classifier:
 
     `rows` are vectors ``(N, D)`` and `targets` distributions over two classes or more, ``(N, C)``.
     """
-    maps = (fit_discriminant(rows, targets), fit_balanced_logistic(rows, targets))
+    return _sum_of(fit_discriminant(rows, targets), fit_balanced_logistic(rows, targets))
+
+
+def _sum_of(*maps: LinearMap) -> Classifier:
+    """Return the classifier that sums the standardized scores of `maps`."""
     weights, biases = zip(*maps, strict=True)
     return Classifier(tuple(map(_float32, weights)), tuple(map(_float32, biases)))
 
