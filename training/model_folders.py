@@ -143,9 +143,7 @@ def _read_network(folder: Path, config: Mapping[str, Any]) -> tuple[bytes, str]:
                 return contents, digest
             try:
                 return onnx_of_weights(load_tensors(contents), config), digest
-            except SafetensorError as error:
-                raise ModelError(f"{folder / name}: {error}") from error
-            except ModelError as error:
+            except (SafetensorError, ModelError) as error:
                 raise ModelError(f"{folder / name}: {error}") from error
     expected = f"{SAFETENSORS} or {NETWORKS[0]}"
     pickles = [name for name in PICKLES if (folder / name).is_file()]
@@ -194,16 +192,13 @@ def _read_pooling(folder: Path, config: Mapping[str, Any]) -> tuple[Pooling, boo
     if not chosen:
         chosen = ["pooling_mode_mean_tokens"]
     if len(chosen) > 1 or chosen[0] not in _POOLINGS:
-        raise ModelError(f"{path}: pools by {', '.join(chosen)}; it must be by one of {_names()}")
+        found = f"pools by {', '.join(chosen)}"
+        raise ModelError(f"{path}: {found}; it must be by one of {', '.join(_POOLINGS)}")
     size = settings.get("word_embedding_dimension") or config.get("hidden_size")
     if not isinstance(size, int):
         raise ModelError(f"{folder / 'config.json'}: has no hidden_size")
     # Without a list of modules, cosines are meant, which need no length.
     return _POOLINGS[chosen[0]], "Normalize" in kinds or not kinds, size
-
-
-def _names() -> str:
-    return ", ".join(_POOLINGS)
 
 
 def _read_max_tokens(folder: Path, config: Mapping[str, Any]) -> int:
