@@ -64,6 +64,19 @@ NewName = Annotated[
 ]
 
 
+AliasToMove = Annotated[
+    str | None,
+    Field(
+        description="Moves to the new collection. By default the alias in the path, if the path"
+        " names the collection by one."
+    ),
+]
+LabelField = Annotated[
+    FieldName | None,
+    Field(description="A payload field with labels for the documents that nobody has labelled."),
+]
+
+
 class Retrain(RequestModel):
     """How to train a better encoder from the labels, and when to use it."""
 
@@ -71,18 +84,11 @@ class Retrain(RequestModel):
     encoder: Annotated[
         str | None, Field(description="The new encoder's name; by default that of `into`.")
     ] = None
-    alias: str | None = Field(
-        None,
-        description="Moves to the new collection. By default the alias in the path, if the path"
-        " names the collection by one.",
-    )
+    alias: AliasToMove = None
     auto: bool = Field(
         False, description="If the gate passes, continue without a person's confirmation."
     )
-    label_field: FieldName | None = Field(
-        None,
-        description="A payload field with labels for the documents that nobody has labelled.",
-    )
+    label_field: LabelField = None
     held_out: float = Field(
         0.2, gt=0, le=0.5, description="The share of the labels held out for the evaluation."
     )
@@ -128,12 +134,5 @@ class Train(RequestModel):
         description="Reindex the documents into a collection of this name. Without it, or an"
         " alias, the encoder is trained and nothing else changes.",
     )
-    alias: str | None = Field(
-        None,
-        description="Moves to the new collection. By default the alias in the path, if the path"
-        " names the collection by one.",
-    )
-    label_field: FieldName | None = Field(
-        None,
-        description="A payload field with labels for the documents that nobody has labelled.",
-    )
+    alias: AliasToMove = None
+    label_field: LabelField = None
