@@ -376,14 +376,16 @@ class SearchOptions:
 
     def check(self, n_bits: int, n_queries: int) -> None:
         """Raise InputError unless the options are valid for `n_queries` queries of `n_bits`."""
-        check_within("limit", self.k, 1, MAX_K)
-        check_within("offset", self.offset, 0, MAX_OFFSET, "; to go further, use a cursor")
-        check_within("radius", self.radius, 0, n_bits)
-        check_within("collapse_duplicates", self.collapse_duplicates, 0, n_bits)
-        check_within("diversity", self.diversity, 0, 1)
-        check_within("group_size", self.group_size, 1, MAX_GROUP_SIZE)
-        check_within("facet_depth", self.facet_depth, 1, MAX_OFFSET)
-        check_within("score_threshold", self.score_threshold, 0, 1)
+        check_all_within(
+            ("limit", self.k, 1, MAX_K, ""),
+            ("offset", self.offset, 0, MAX_OFFSET, "; to go further, use a cursor"),
+            ("radius", self.radius, 0, n_bits, ""),
+            ("collapse_duplicates", self.collapse_duplicates, 0, n_bits, ""),
+            ("diversity", self.diversity, 0, 1, ""),
+            ("group_size", self.group_size, 1, MAX_GROUP_SIZE, ""),
+            ("facet_depth", self.facet_depth, 1, MAX_OFFSET, ""),
+            ("score_threshold", self.score_threshold, 0, 1, ""),
+        )
         if self.ranking is not None:
             check_ranking(self.ranking)
         if self.syntax is not None:
@@ -475,7 +477,15 @@ class SearchOptions:
             raise InputError("rerank", "cannot be combined with rescore; use one of them")
 
 
-def check_within(  # noqa: PLR0917 - called for every option of every search
+def check_all_within(*options: tuple[str, float | None, float, float, str]) -> None:
+    """Check options as :func:`check_within` does, in one call, since every search needs it."""
+    for option in options:
+        _, value, least, most, _ = option
+        if value is not None and not least <= value <= most:
+            check_within(*option)
+
+
+def check_within(  # noqa: PLR0917
     field: str,
     value: float | None,
     least: float,
@@ -1125,10 +1135,11 @@ class Search:
         # Queries that allow other rows are ranked apart.
         step = 1 if restricted else max(1, min(HITS_AT_ONCE // count, QUERIES_AT_ONCE))
         pages: list[Page] = []
-        for start in range(0, len(queries), step):
+        n_queries = len(queries)
+        for start in range(0, n_queries, step):
             if start or restricted or count > FEW_HITS:
                 checkpoint()
-            some = queries if len(queries) <= step else queries[start : start + step]
+            some = queries if n_queries <= step else queries[start : start + step]
             rows = restricted.get(start, allowed)
             if self._after is not None:
                 ranked = hits_after(self._after, ranking, some, k, rows)

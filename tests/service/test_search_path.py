@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 # Without the kernel, numpy is called for what it does in one call.
-@pytest.mark.parametrize(("kernel", "calls"), [("", 180), ("off", 205)])
+@pytest.mark.parametrize(("kernel", "calls"), [("", 180), ("off", 210)])
 def test_a_plain_search_goes_a_short_and_straight_way(
     kernel: str, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
