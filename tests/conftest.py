@@ -86,8 +86,12 @@ def has_module_fixtures(path: Path) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests that need Milvus one after the other, in one process, too."""
-    items.sort(key=lambda item: MILVUS not in item.nodeid)
+    """Run the tests that need Milvus one after the other, in one process, too, and long ones early.
+
+    Of groups of the same size, pytest-xdist begins with the first; a long test that comes last
+    would leave processors without work.
+    """
+    items.sort(key=lambda item: (MILVUS not in item.nodeid, not item.get_closest_marker("long")))
 
 
 def pytest_collection_finish() -> None:

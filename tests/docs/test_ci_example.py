@@ -107,6 +107,7 @@ def read(name: str) -> Report:
     return read_report(Path(name, "report.json"))
 
 
+@pytest.mark.long
 def test_the_job_gates_both_rankings_in_one_command(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

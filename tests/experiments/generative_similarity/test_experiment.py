@@ -58,6 +58,7 @@ def data_root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_tree_of_topics(data_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--part", "hierarchy", "--dataset", "snippets", "--seeds", 1, "--tree-epochs", 25]
     options += ["--data-root", data_root, "--work-dir", data_root / "w"]

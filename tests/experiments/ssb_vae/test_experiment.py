@@ -122,6 +122,7 @@ def test_the_table_and_the_records_hold_every_method_and_seed(
     assert "is now" not in printed.err
 
 
+@pytest.mark.long
 def test_methods_side_by_side_in_several_processes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -189,6 +189,7 @@ def test_what_was_folded_and_compacted_in_between_is_followed(
         assert followed.verify().problems == []
 
 
+@pytest.mark.long
 def test_answers_of_a_reader_are_those_of_their_generation(
     writer: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

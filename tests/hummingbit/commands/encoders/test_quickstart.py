@@ -739,6 +739,7 @@ def installed_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("installed_rows")
+@pytest.mark.long
 def test_without_a_language_model_the_encoder_that_ships_is_adapted_to_texts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

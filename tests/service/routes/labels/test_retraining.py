@@ -107,6 +107,7 @@ def retrain_here(client: httpx.Client, data_dir: Path, **body: Any) -> dict[str,
     return wait_for_job(client, accepted)
 
 
+@pytest.mark.long
 def test_labels_become_a_better_encoder_that_a_person_switches_to(tmp_path: Path) -> None:
     make_data_folder(tmp_path)
     with running_service(tmp_path) as client:
