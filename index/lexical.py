@@ -1302,30 +1302,30 @@ class LexicalIndex:
         counts: dict[str, int] = {}
         for term in terms:
             counts[term] = counts.get(term, 0) + 1
+        added: list[str] = []
+        factors_of_added: list[float] = []
         if not self.forms:
             # A correction of a word that a document has does not count.
-            added = [
-                (term, 0.0 if self.has_word(word) else 1.0)
-                for word, known in corrected
-                for term in self.analyzer.terms(known)
-            ]
+            for word, known in corrected:
+                terms = self.analyzer.terms(known)
+                added += terms
+                factors_of_added += [0.0 if self.has_word(word) else 1.0] * len(terms)
         elif statistics is None:
-            added = [*self._added_terms(text, words, is_known, counts).items()]
+            weights = self._added_terms(text, words, is_known, counts)
+            added, factors_of_added = [*weights], [*weights.values()]
         else:
-            statistics, added_terms = _split_statistics(statistics)
-            added = [(term, 1.0) for term in added_terms]
-        repeats = [*counts.items(), *((term, 1) for term, _ in added)]
+            statistics, added = _split_statistics(statistics)
+        repeats = [*counts.items(), *((term, 1) for term in added)]
         if statistics is None:
             known_terms = [*map(self.look_up, counts)]
             # A stop word beside other known words weighs less.
             others = (known.frequency and not known.is_stop for known in known_terms)
             of_stop = STOP_WEIGHT if self.forms and any(others) else 1.0
             factors = [of_stop if known.is_stop else 1.0 for known in known_terms]
-            factors += [factor for _, factor in added]
-            weighed = self._weigh_anew(repeats, factors, hybrid=hybrid)
+            weighed = self._weigh_anew(repeats, factors + factors_of_added, hybrid=hybrid)
         else:
             weighed = self._weigh_again(repeats, statistics, hybrid=hybrid)
-        return weighed._replace(added=tuple(term for term, _ in added)) if self.forms else weighed
+        return weighed._replace(added=tuple(added)) if self.forms else weighed
 
     def _weigh_anew(
         self, repeats: Sequence[tuple[str, int]], factors: Sequence[float], *, hybrid: bool
