@@ -42,7 +42,7 @@ MISTAKES = {
     'index count c --filter {"field":"x","equals":1,"equals":2}': "the key 'equals' is given twice",
     f"search c --vector {'9' * 5000}": "--vector: cannot be read as JSON: Exceeds the limit",
     "index build d twice.jsonl --encoder plain": "twice.jsonl:1: the key 'id' is given twice",
-    "label suggest c -n 0": "-n is 0; it must be at least 1",
+    "label suggest c -n 0": "-n is 0; it must be from 1 to 10,000",
     "label import c twice.jsonl": "twice.jsonl:1: the key 'id' is given twice",
     "index delete c": "ID: give either ids or --filter",
     "index export c /nope/x.jsonl": "/nope/x.jsonl: No such file or directory",
