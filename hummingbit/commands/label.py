@@ -179,6 +179,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_option(retrain, "--alias NAME", "the alias to move to it (default: COLLECTION)")
     add_option(retrain, "--auto", "go live without confirmation if the gate passes")
     add_label_field(retrain)
+    add_option(retrain, "--held-out X", "the share of the labels to hold out (default: 0.2)")
     add_option(retrain, "--min-gain X", "the gain in mAP@100 that the gate asks for")
     add_option(
         retrain,
@@ -188,6 +189,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_option(retrain, "--epochs N", "passes over the documents")
     add_option(retrain, "--bits N", "bits in a code", dest="n_bits", action=BitsOption)
+    add_option(retrain, "--seed N", "of the choice of labels and of training (default: 0)")
     retrain.set_defaults(run=run_retrain)
     confirm = actions.add_parser("confirm", help="go live with the encoder of a retraining")
     confirm.set_defaults(run=run_confirm)
@@ -339,7 +341,10 @@ def run_stats(args: argparse.Namespace) -> int:
 
 def run_retrain(args: argparse.Namespace) -> int:
     """Wait for a retraining, and print whether the gate passed."""
-    names = ("into", "alias", "label_field", "min_gain", "accept_uncertain", "epochs", "n_bits")
+    names = (
+        *("into", "alias", "label_field", "held_out", "min_gain", "accept_uncertain"),
+        *("epochs", "n_bits", "seed"),
+    )
     options = {name: getattr(args, name) for name in names}
     from hummingbit.remote import wait_for  # noqa: PLC0415 - only a service needs it
 

@@ -295,7 +295,7 @@ class Admission:
 def beyond_key(access: Access) -> ProblemError:
     """Return the problem, 403, of a request beyond the collections of its key."""
     names = ", ".join(sorted(access.collections or ()))
-    return ProblemError(403, "forbidden", f"the key is only for requests to collections: {names}")
+    return ProblemError(403, "beyond_key", f"the key is only for requests to collections: {names}")
 
 
 def _is_keyless(path: str) -> bool:

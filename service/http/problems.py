@@ -53,6 +53,8 @@ TITLES = {
     "unknown_host": "Unknown host",
     "cross_origin": "The request comes from another origin",
     "forbidden": "The key's role is too low",
+    "beyond_key": "The key is limited to other collections",
+    "beyond_filter": "The key's filter cannot be applied",
     "too_many_requests": "Too many requests are waiting",
     "too_many_bodies": "Too many large requests",
     "timed_out": "The request timed out",

@@ -113,7 +113,7 @@ def check_role(request: Request, required: Role) -> None:
 def beyond_filter(what: str) -> ProblemError:
     """Return the problem, 403, of a request that cannot be limited to the filter of its key."""
     message = f"the key has a filter, which cannot be applied to this request: {what!r}"
-    return ProblemError(403, "forbidden", message)
+    return ProblemError(403, "beyond_filter", message)
 
 
 def _check_empty_or_json(request: Request) -> None:

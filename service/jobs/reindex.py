@@ -67,7 +67,6 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
     finally:
         draft.discard()  # unless it was published
     target = folder.collection(spec["into"])
-    progress.done = progress.total = len(target)
     return _result(progress, len(target), generation)
 
 
@@ -159,6 +158,7 @@ def _discard_leftover(folder: DataFolder, progress: Progress) -> None:
 
 def _result(progress: Progress, documents: int, generation: int) -> dict[str, Any]:
     """Return the job's result; `generation` is the target's when the alias moved to it."""
+    progress.done = progress.total = documents
     spec = progress.job.spec
     return {
         "collection": spec["into"],

@@ -78,9 +78,11 @@ def retrain(
         # Without this file, no trainer starts again while the job's files are being deleted.
         (progress.folder / TRAINING_FILE).unlink(missing_ok=True)
         if not _read_trial(progress)["passed"]:
+            progress.done = progress.total = len(collection)
             return {**_result(progress), "encoder": None, "state": "refused"}
         install(folder, progress)
         if not spec["auto"]:
+            progress.done = progress.total = len(collection)
             return {**_result(progress), "state": "waiting for confirmation"}
     result = reindex(folder, gate, progress)
     return {**_result(progress), **result, "state": "live"}
@@ -117,7 +119,6 @@ def write_training(folder: DataFolder, collection: Collection, progress: Progres
         InputError: if the label field of a document holds something that is not a label.
     """
     spec, encoder = progress.job.spec, check_retrainable(collection)
-    progress.advance(total=len(collection))
     documents = collection.all_documents()
     agreed = agreed_labels(collection.annotations.labels())
     labels_by_id = known_labels(documents, agreed, spec["label_field"])

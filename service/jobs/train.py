@@ -78,6 +78,8 @@ def train(
     result = _result(folder, spec["encoder"])
     if spec["into"] is not None:
         result |= reindex(folder, gate, progress)
+    elif (source := folder.collections().get(spec["source"])) is not None:
+        progress.done = progress.total = len(source)
     # Without this file, no trainer starts again while the job's files are being deleted.
     (progress.folder / TRAINING_FILE).unlink(missing_ok=True)
     return result
@@ -92,7 +94,6 @@ def _write_training(folder: DataFolder, progress: Progress) -> None:
     """
     spec = progress.job.spec
     collection = folder.collection(spec["source"])
-    progress.advance(total=len(collection))
     documents = [
         document
         for document in collection.all_documents()

@@ -47,7 +47,7 @@ SECURITY_SCHEMES = {
 REFUSALS = {
     "400": "The body is not valid JSON, or the request is not valid HTTP.",
     "401": "The key is missing, unknown or revoked.",
-    "403": "The key's role is too low, or the service is read-only.",
+    "403": "The key does not allow the request, or the service is read-only.",
     "404": "Nothing has that name.",
     "408": "The body was not sent in time.",
     "409": "The request conflicts with the current state.",

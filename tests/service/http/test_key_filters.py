@@ -235,6 +235,7 @@ def test_every_route_applies_the_filter_or_refuses_the_key(tenant: Tenant) -> No
                 assert answer.status_code == 403, (method, path, answer.text)
                 if path.startswith("/v1/collections/{name}") and operation["x-role"] != "admin":
                     assert "the key has a filter" in answer.json()["detail"], path
+                    assert answer.json()["code"] == "beyond_filter"
         assert applied == REQUESTS.keys()
         asynchronous = {"Prefer": "respond-async", "Content-Type": "application/x-ndjson"}
         answer = http.post(f"{NOTES}/documents:bulk", content=b"", headers=asynchronous)

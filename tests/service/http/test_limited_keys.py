@@ -39,7 +39,7 @@ def test_a_key_of_a_collection_reaches_nothing_else(
             for name in ("other", "notes2", "unknown"):
                 with pytest.raises(ServiceError, match="only for requests to collections") as no:
                     client.search(name, id="a")
-                assert no.value.status == 403
+                assert (no.value.status, no.value.code) == (403, "beyond_key")
         headers = {"Authorization": f"Bearer {key}"}
         with httpx.Client(base_url=url, headers=headers) as http:
             for path in (
@@ -48,6 +48,8 @@ def test_a_key_of_a_collection_reaches_nothing_else(
                 *("/v1/collections/other/documents/a", "/v1/evaluations/x", "/"),
             ):
                 assert http.get(path).status_code in (403, 404 if "%2F" in path else 403), path
+            refused = http.get("/v1/collections/other").json()
+            assert refused["title"] == "The key is limited to other collections"
             assert http.get("/v1/access").status_code == 200
             body = {"documents": [{"id": "a", "code": "0000"}]}
             assert http.put("/v1/collections/other/documents", json=body).status_code == 403

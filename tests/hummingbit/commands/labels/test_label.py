@@ -169,6 +169,12 @@ def test_a_service_retrains_and_takes_back(
         refused = json.loads(capsys.readouterr().out)
         assert refused["state"] == "refused"
         assert refused["trial"]["min_gain"] == 1
+        more = ["--held-out", "0.5", "--seed", "3"]
+        assert main([*command, "--min-gain", "1", "--json", *more]) == 1
+        seeded = json.loads(capsys.readouterr().out)
+        assert (refused["trial"]["queries"], seeded["trial"]["queries"]) == (6, 15)
+        assert main([*command, "--seed", "-1"]) != 0
+        assert "--seed: is -1" in capsys.readouterr().err
         assert main([*command, "--min-gain", "-1"]) == 0
         out = capsys.readouterr().out
         assert "mAP@100" in out

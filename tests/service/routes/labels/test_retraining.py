@@ -117,6 +117,7 @@ def test_labels_become_a_better_encoder_that_a_person_switches_to(tmp_path: Path
         result = job["result"]
         trial = result["trial"]
         assert (result["state"], trial["passed"]) == ("waiting for confirmation", True)
+        assert (job["progress"]["done"], job["progress"]["total"]) == (N, N)
         assert (trial["queries"], trial["documents"]) == (8, 32)
         assert trial["candidate"]["mAP@100"] > trial["current"]["mAP@100"]
         assert aliases(client) == {"books": "books-1"}
@@ -198,6 +199,7 @@ def test_every_setting_of_a_recipe_is_kept(method: str, tmp_path: Path) -> None:
 def test_it_goes_on_by_itself_and_can_be_taken_back(elsewhere: httpx.Client) -> None:
     job = retrain(elsewhere, auto=True, min_gain=-1)
     assert (job["state"], job["result"]["state"]) == ("done", "live")
+    assert (job["progress"]["done"], job["progress"]["total"]) == (N, N)
     assert aliases(elsewhere) == {"books": "books-2"}
     back = elsewhere.post(f"/v1/jobs/{job['id']}/take-back")
     assert back.json() == {"alias": "books", "collection": "books-1"}
@@ -363,6 +365,7 @@ def test_the_gate_refuses_what_gains_too_little(elsewhere: httpx.Client) -> None
     job = retrain(elsewhere, auto=True, min_gain=1)
     assert (job["state"], job["result"]["state"]) == ("done", "refused")
     assert job["result"]["encoder"] is None
+    assert job["progress"] == {"step": None, "done": N, "total": N, "percent": 100}
     assert aliases(elsewhere) == {"books": "books-1"}
     assert "books-2" not in [
         encoder["name"] for encoder in elsewhere.get("/v1/encoders").json()["encoders"]
