@@ -287,11 +287,15 @@ class Layout:
         return type(label) is str and not _is_blank(label)
 
     def _move_content(self, rest: Record, record: Record) -> None:
-        if not self.text_fields:
-            for name in CONTENT_FIELDS:
-                if name in rest:
-                    record[name] = rest.pop(name)
+        if self.text_fields:
+            self.move_text(rest, record)
             return
+        for name in CONTENT_FIELDS:
+            if name in rest:
+                record[name] = rest.pop(name)
+
+    def move_text(self, rest: Record, record: Record) -> None:
+        """Take the text fields out of `rest`, and put their text, if there is one, in `record`."""
         parts = [_take(rest, name) for name in self.text_fields]
         invalid = [part for part in parts if isinstance(part, Mapping | list | tuple | bool)]
         if invalid:

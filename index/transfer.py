@@ -501,6 +501,7 @@ def read_points(
 ) -> Iterator[Document]:
     """Yield the points of a file or folder that `store`, one of :data:`STORES`, wrote.
 
+    A point that becomes a vector or a code keeps its text, if it has one, for searches by words.
     Other fields become the payload, except for vectors. If the file says that more points follow,
     `incomplete` is called with a sentence about it.
 
@@ -512,11 +513,14 @@ def read_points(
     first = next(points, None)
     if first is None:
         raise ReadError(f"{source}: holds no points")
-    if selection.content == "text":
-        layout = _with_text_field(layout, first, source, notice)
-    else:
+    is_text = selection.content == "text"
+    layout = _with_text_field(layout, first, source, notice, required=is_text)
+    if not is_text:
         selection = _with_vector_field(selection, first, source)
-    rows = (_row(point, source, selection) for point in chain([first], points))
+    row_of = partial(_row, source=source, selection=selection, layout=layout)
+    rows = map(row_of, chain([first], points))
+    if not is_text:
+        layout = replace(layout, text_fields=())  # each row has its text already
     from hummingbit.corpus.readers import documents_of  # noqa: PLC0415 - takes as long as a search
 
     return documents_of(rows, source, layout, notice, unique_ids=False)
@@ -544,11 +548,18 @@ def _points(
 
 
 def _with_text_field(
-    layout: Layout, first: Point, source: str, notice: Callable[[str], object]
+    layout: Layout,
+    first: Point,
+    source: str,
+    notice: Callable[[str], object],
+    *,
+    required: bool,
 ) -> Layout:
     if layout.text_fields:
         return layout
     field = next((name for name in TEXT_FIELDS if isinstance(first.fields.get(name), str)), None)
+    if field is None and not required:
+        return layout
     if field is None:
         names = ", ".join(map(repr, first.fields))
         cure = "--text-field names the one that holds the text"
@@ -572,16 +583,15 @@ def _with_vector_field(selection: PointSelection, first: Point, source: str) -> 
     return replace(selection, vector_field=field)
 
 
-def _row(point: Point, source: str, selection: PointSelection) -> Row:
-    fields = point.fields
+def _row(point: Point, source: str, selection: PointSelection, layout: Layout) -> Row:
     if selection.content == "text":
-        return Row(point.line, fields)
-    # A text beside the content is one more field of the payload.
-    beside = {"text": fields["text"]} if "text" in fields else {}
-    own = ("text", selection.vector_field)
-    record = {name: value for name, value in fields.items() if name not in own}
-    if beside:
-        record["payload"] = {**(fields.get("payload") or {}), **beside}
+        return Row(point.line, point.fields)
+    record = {name: value for name, value in point.fields.items() if name != selection.vector_field}
+    parts: dict[str, Any] = {}
+    layout.move_text(record, parts)
+    if "text" in record:  # another field has the text
+        record["payload"] = {**(record.get("payload") or {}), "text": record.pop("text")}
+    record |= parts
     if selection.content == "vector":
         record["vector"] = _vector(point, selection, source)
     else:

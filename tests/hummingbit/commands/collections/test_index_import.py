@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hummingbit import Collection
 from hummingbit.cli import main
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.codes import code_to_hex
@@ -47,20 +48,45 @@ def documents(name: str) -> list[dict[str, object]]:
     ("store", "file", "options"),
     [
         ("qdrant", "qdrant.jsonl", ["--codes", "sign"]),
+        ("qdrant", "qdrant.jsonl", ["--codes", "sign", "--text-field", "page_content"]),
         ("milvus", "milvus.json", ["--codes", "sign", "--vector-field", "dense"]),
         ("milvus", "milvus.parquet", ["--codes", "ubinary", "--vector-field", "bits"]),
     ],
 )
-def test_vectors_become_codes(data: Path, store: str, file: str, options: list[str]) -> None:
-    named = ["--id-field", "key"] if store == "milvus" else []
-    assert (
-        hummingbit("index", "import", "c", WRITTEN / file, "--from", store, *options, *named) == 0
-    )
+@pytest.mark.parametrize("where", ["folder", "service"])
+def test_vectors_become_codes_beside_which_words_are_searched(
+    data: Path, store: str, file: str, options: list[str], where: str
+) -> None:
+    named = ["--id-field", "key", "--text-field", "body"] if store == "milvus" else []
+    command = ["index", "import", "c", WRITTEN / file, "--from", store, *options, *named]
+    if where == "folder":
+        assert hummingbit(*command) == 0
+    else:
+        with running_service(data) as client:
+            assert hummingbit(*command, "--url", client.base_url) == 0
     found = documents("c")
     assert [item["code"] for item in found] == CODES
     assert [hit["id"] for hit in found] == ["0", "1", "2", "3", "4"]
-    assert [item.get("page_content") or item["body"] for item in found] == TEXTS
-    assert [document["text"] for document in found] == [None] * 5
+    assert [document["text"] for document in found] == TEXTS
+    assert not {"page_content", "body"} & set(found[0])
+    with Collection.open(data, "c") as collection:
+        assert [hit.id for hit in collection.search("plum")] == ["2"]
+        assert collection.search(code=str(found[3]["code"]))[0].id == "3"
+
+
+def test_a_point_without_a_text_has_its_code_and_its_other_fields(data: Path) -> None:
+    points = [
+        {"id": 1, "vector": [1.0] * 8, "payload": {"content": "apple jam", "text": {"of": "it"}}},
+        {"id": 2, "vector": [-1.0] * 8, "payload": {"year": 1990}},
+    ]
+    (data / "points.json").write_text(json.dumps(points))
+    options = ["--from", "qdrant", "--codes", "sign"]
+    assert hummingbit("index", "import", "c", data / "points.json", *options) == 0
+    with DataFolder(data, writable=False) as folder:
+        stored = folder.collection("c").all_documents()
+    assert [document.text for document in stored] == ["apple jam", None]
+    assert [document.payload for document in stored] == [{"text": {"of": "it"}}, {"year": 1990}]
+    assert [document.code for document in stored] == ["ff", "00"]
 
 
 def write_bytes(path: Path) -> None:
