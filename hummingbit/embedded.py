@@ -34,6 +34,7 @@ from hummingbit.index.filters import Filter
 from hummingbit.index.highlights import excerpt
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.passages import Passages
+from hummingbit.index.query_syntax import both
 from hummingbit.index.recommendations import AVERAGE_VECTOR
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import (
@@ -42,6 +43,7 @@ from hummingbit.index.search import (
     SearchOptions,
     SearchResult,
     explain_no_groups,
+    with_warnings,
 )
 from hummingbit.inputs import data_frame
 
@@ -199,11 +201,12 @@ def hits_of(
     """Return the hits of each query; if none has a hit, with why the filter or groups have none."""
     warnings: list[str] = []
     if not any(result.hits) and not any(result.groups or ()):
-        warnings += collection.explain_no_hits(filter_)
+        warnings += collection.explain_no_hits(both(filter_, *result.queries.conditions))
         warnings += explain_no_groups(collection, group_by, None)
+    told = [vars(result.of_query(position)) for position in range(len(result.hits))]
     return [
-        Hits(hits, **{**vars(result.of_query(position)), "warnings": [*warnings]})
-        for position, hits in enumerate(result.hits)
+        Hits(hits, **with_warnings(some, warnings))
+        for hits, some in zip(result.hits, told, strict=True)
     ]
 
 

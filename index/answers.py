@@ -19,6 +19,7 @@ from hummingbit.encoder.codes import Codes, code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import explain_text
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.payloads import PayloadSelection, select_fields
+from hummingbit.index.query_syntax import both
 from hummingbit.index.records import StoredDocument, StoredPayload
 from hummingbit.index.search import (
     Hit,
@@ -52,7 +53,7 @@ def answer_to(
     groups = answer.get("groups")
     if answer["hits"] or groups or options.cursor is not None or options.offset:
         return answer
-    warnings = collection.explain_no_hits(options.filter)
+    warnings = collection.explain_no_hits(both(options.filter, *result.queries.conditions))
     return with_warnings(answer, warnings + explain_no_groups(collection, options.group_by, groups))
 
 

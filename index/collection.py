@@ -66,6 +66,7 @@ from hummingbit.index.query_syntax import (
     QueryText,
     has_signs,
     read_query_text,
+    unread_conditions,
     words_in_order,
 )
 from hummingbit.index.rankings import (
@@ -340,18 +341,21 @@ class SearchableCollection(ABC):
         read = [] if syntax == PLAIN else [self._read_text(query.text) for query in queries]
         if not any(read):
             return self._encode_words(queries, only_words=only_words)
+        notes = [[] if text is None else unread_conditions(text) for text in read]
+        read = [None if text is None or text.is_plain else text for text in read]
         words = [
             query if text is None else query._replace(text=text.text)
             for query, text in zip(queries, read, strict=True)
         ]
-        return replace(self._encode_words(words, only_words=only_words), read=read)
+        encoded = self._encode_words(words, only_words=only_words)
+        return replace(encoded, read=read if any(read) else (), notes=notes)
 
     def _read_text(self, text: str | None) -> QueryText | None:
-        """Return how the syntax of a text is read, or None if it has none."""
+        """Return how the syntax of a text is read, or None if it neither has one nor seems to."""
         if text is None or not has_signs(text):
             return None
         read = read_query_text(text, {*self.indexed_fields, *self.field_types})
-        return None if read.is_plain else read
+        return read if read.unread or not read.is_plain else None
 
     def _encode_words(self, queries: Sequence[Query], *, only_words: bool) -> EncodedQueries:
         encoder, texts = self.encoder, [query.text for query in queries]

@@ -16,9 +16,9 @@ documents have a field of that name, so that flags of programs and times of day 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hummingbit.index.filters import And, AnyOf, Filter, Scalar
 
@@ -46,6 +46,8 @@ class QueryText:
     excluded: tuple[str, ...] = ()
     """Words and phrases that no hit has."""
     filter: Filter | None = None
+    unread: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Words that look like a condition, each with its field, which conditions cannot have."""
 
     @property
     def is_plain(self) -> bool:
@@ -65,6 +67,7 @@ def read_query_text(text: str, fields: Collection[str] = ()) -> QueryText:
     phrases: list[str] = []
     excluded: list[str] = []
     conditions: list[Filter] = []
+    unread: dict[str, str] = {}
 
     def read(match: re.Match[str]) -> str:
         if match["phrase"]:
@@ -77,6 +80,7 @@ def read_query_text(text: str, fields: Collection[str] = ()) -> QueryText:
             excluded.append(match["excluded"])
             return " "
         if match["field"] not in fields:
+            unread[match[0]] = match["field"]
             return match[0]
         conditions.append(_condition(match["field"], match["quoted"] or match["value"]))
         return " "
@@ -85,8 +89,16 @@ def read_query_text(text: str, fields: Collection[str] = ()) -> QueryText:
     if not re.search(r"\w", words):  # nothing is left to search for
         return QueryText(text)
     if not (phrases or excluded or conditions):
-        return QueryText(text)
-    return QueryText(words, tuple(phrases), tuple(excluded), both(*conditions))
+        return QueryText(text, unread=unread)
+    return QueryText(words, tuple(phrases), tuple(excluded), both(*conditions), unread)
+
+
+def unread_conditions(read: QueryText) -> list[str]:
+    """Return a sentence for each word of a query that looks like a condition and is none."""
+    return [
+        f"{word!r} is searched for as words: {field!r} is not an indexed field"
+        for word, field in read.unread.items()
+    ]
 
 
 def both(*filters: Filter | None) -> Filter | None:

@@ -16,6 +16,7 @@ from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import has_allowance
+from hummingbit.index.filters import Filter
 from hummingbit.index.query_syntax import QueryText
 
 # The queries of a search, and the results of a collection's methods.
@@ -84,6 +85,13 @@ class EncodedQueries:
     """What ranks instead of the code, if the query is a recommendation by its nearest examples."""
     left_out: tuple[str, ...] = ()
     """The ids of documents that a recommendation leaves out, because they are its examples."""
+    notes: Sequence[Sequence[str]] = ()
+    """What was not read of the syntax of each text, as sentences; empty if of none."""
+
+    @property
+    def conditions(self) -> list[Filter]:
+        """The conditions in the texts of all queries."""
+        return [read.filter for read in self.read if read is not None and read.filter is not None]
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -102,6 +110,7 @@ class EncodedQueries:
             self.read[some],
             self.examples,
             self.left_out,
+            self.notes[some],
         )
 
     def with_weights(self, weights: Floats) -> EncodedQueries:

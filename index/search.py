@@ -836,7 +836,7 @@ class QueryResult:
     substitutes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Words of the query that no document has, and the words searched for in their place."""
     warnings: list[str] = field(default_factory=list)
-    """Why a search with a filter found nothing."""
+    """Why a search with a filter found nothing, and what was not read as a condition."""
     next_cursor: str | None = None
     """Where the next page begins, in a search with `with_cursor`; None on the last page."""
     query_code: str | None = None
@@ -880,7 +880,10 @@ class SearchResult(NamedTuple):
     """The facets of each query; None unless requested."""
 
     def of_query(self, position: int, *, with_code: bool = True) -> QueryResult:
-        """Return what the search tells of the query at a `position`, without warnings."""
+        """Return what the search tells of the query at a `position`.
+
+        Its warnings are of its syntax, and do not say why there are no hits.
+        """
         terms = self.queries.terms[position]
         return QueryResult(
             generation=self.generation,
@@ -888,6 +891,7 @@ class SearchResult(NamedTuple):
             recognized_terms=None if terms is None else terms.recognized_terms,
             corrected=[] if terms is None else [*terms.corrected],
             substitutes=self.substitutes[position] if self.substitutes else {},
+            warnings=[*self.queries.notes[position]] if self.queries.notes else [],
             next_cursor=self.next_cursors[position],
             query_code=code_to_hex(self.queries.codes[position]) if with_code else None,
             groups=() if self.groups is None else self.groups[position],
@@ -1391,8 +1395,9 @@ def explain_no_order(
 
 
 def with_warnings(answer: Mapping[str, Any], warnings: Sequence[str]) -> dict[str, Any]:
-    """Return an answer with the field `warnings`, which it lacks if there are none."""
-    return {**answer, "warnings": [*warnings]} if warnings else {**answer}
+    """Return an answer with further `warnings`; without any, it lacks the field."""
+    all_warnings = [*answer.get("warnings", ()), *warnings]
+    return {**answer, "warnings": all_warnings} if all_warnings else {**answer}
 
 
 def _first_payloads(collection: HasPages) -> tuple[list[Mapping[str, Any]], bool]:

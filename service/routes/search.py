@@ -24,6 +24,7 @@ from hummingbit.foundation.slices import Allowance, BeyondAllowance, checkpoint,
 from hummingbit.index.answers import answer_to, search_answer
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filtered import FilteredCollection
+from hummingbit.index.query_syntax import both
 from hummingbit.index.rankings import HAMMING, RANKINGS, VECTORS
 from hummingbit.index.records import Query
 from hummingbit.index.search import (
@@ -460,6 +461,9 @@ def write_search(batched: BatchedResult, position: int, *, max_bytes: int) -> by
         answer = with_warnings(
             answer, explain_no_groups(collection, options.group_by, answer.get("groups"))
         )
+    conditions = result.queries[position : position + 1].conditions
+    if conditions and not answer["hits"] and not answer.get("groups"):
+        answer = with_warnings(answer, collection.explain_no_hits(both(*conditions)))
     return answer_to_json(answer, max_bytes)
 
 
@@ -637,7 +641,8 @@ def _search(
     with pointing_among("searches"):
         result = collection.find(queries, options)
     seconds = time.perf_counter() - start
-    warnings = [] if any(result.hits) else collection.explain_no_hits(common.filter)
+    filter_ = both(common.filter, *result.queries.conditions)
+    warnings = [] if any(result.hits) else collection.explain_no_hits(filter_)
     answers = [
         search_answer(collection, result, position, search, seconds)
         for position, search in enumerate(searches)

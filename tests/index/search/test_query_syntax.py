@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hummingbit import Collection, SemanticHasher
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.filters import AnyOf
 from hummingbit.index.query_syntax import QueryText, read_query_text
+from hummingbit.index.records import Query
 
 TEXTS = [
     "messages that fail go to the dead letter queue",
@@ -84,6 +86,33 @@ def test_a_condition_needs_a_known_field() -> None:
     assert read.text == "word"
     assert "AnyOf" in repr(read.filter)
     assert read_query_text("word label:x", {"label"}).filter == AnyOf("label", ("x",))
+
+
+def warned(collection: Collection, query: str, **options: Any) -> list[list[str]]:
+    """Return the warnings of a search by the library and by a request."""
+    request = collection.backend.answer(Query(text=query), {"limit": 3, **options})
+    return [collection.search(query, limit=3, **options).warnings, request.get("warnings", [])]
+
+
+def test_a_condition_that_is_read_as_words_is_said(collection: Collection) -> None:
+    for field in ("colour", "unknown"):
+        said = f"'{field}:red' is searched for as words: '{field}' is not an indexed field"
+        assert warned(collection, f"random {field}:red") == [[said]] * 2
+        assert warned(collection, f"forest -regressor {field}:red label:a") == [[said]] * 2
+        assert warned(collection, f"random {field}:red", syntax="plain") == [[]] * 2
+    for query in ("random forest label:a", "at 10:30", "see http://host/path", "a: b"):
+        assert warned(collection, query) == [[]] * 2
+    both = collection.search_many(["random", "random colour:red"], limit=3)
+    assert [len(hits.warnings) for hits in both] == [0, 1]
+    alike = [collection.search(f"random {word}red", limit=5).ids for word in ("colour:", "colour ")]
+    assert alike[0] == alike[1]
+
+
+def test_a_condition_that_no_document_can_meet_is_said(collection: Collection) -> None:
+    collection.backend.set_indexed_fields(["label", "shelf"])
+    said = ["filter: no document has the field 'shelf'"]
+    assert warned(collection, "random shelf:a") == [said] * 2
+    collection.backend.set_indexed_fields(["label"])
 
 
 @given(st.text(max_size=80))

@@ -106,6 +106,20 @@ def test_what_is_known_of_a_text_is_said(
     assert [len(result["hits"]) for result in batch.json()["results"]] == [0, 10]
 
 
+def test_what_looks_like_a_condition_and_is_none_is_said(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    documents = [{"id": f"{i}", "text": text} for i, text in enumerate(random_texts(20))]
+    path = f"{make_collection(documents, encoder='words')}/search"
+    texts = ["apple colour:red", "apple -honey colour:red", "apple"]
+    said = ["'colour:red' is searched for as words: 'colour' is not an indexed field"]
+    for options in ({"limit": 3}, {"limit": 3, "filter": {"has_id": ["1"]}}):
+        alone = [client.post(path, json={"text": text, **options}).json() for text in texts]
+        assert [answer.get("warnings") for answer in alone] == [said, said, None]
+    together = client.post(f"{path}/batch", json={"searches": [{"text": text} for text in texts]})
+    assert [answer.get("warnings") for answer in together.json()["results"]] == [said, said, None]
+
+
 def test_the_answer_to_a_search(client: httpx.Client, make_collection: MakeCollection) -> None:
     documents = [
         {"id": "a", "code": "00", "payload": {"title": "A", "nothing": None}},
