@@ -1,8 +1,8 @@
 """Keys: their file, and the roles read, write and admin, each of which includes the one before.
 
-A route declares the role that it requires: ``openapi_extra=READ``. One that declares none requires
-``admin``. One that can be limited to the documents that match the filter of a key declares so,
-``openapi_extra=READ | FILTERED``; keys with a filter are refused everywhere else.
+A route declares the role that it requires: ``**READ``. One that declares none requires ``admin``.
+One that can be limited to the documents that match the filter of a key declares so,
+``**FILTERED_READ``; keys with a filter are refused everywhere else.
 """
 
 from __future__ import annotations
@@ -55,19 +55,31 @@ class Role(IntEnum):
         return self.name.lower()
 
 
-def _requirement(role: Role) -> dict[str, Any]:
-    security: list[dict[str, list[str]]] = [{}] if role is Role.NOBODY else SCHEMES
-    return {ROLE_FIELD: role.label, "security": security}
-
-
 # Any one of them carries the key.
 SCHEMES: list[dict[str, list[str]]] = [{"bearer": []}, {"header": []}, {"basic": []}]
-EVERYBODY = _requirement(Role.NOBODY)
-READ = _requirement(Role.READ)
-WRITE = _requirement(Role.WRITE)
-ADMIN = _requirement(Role.ADMIN)
 FILTER_FIELD = "x-key-filter"
-FILTERED = {FILTER_FIELD: "applied"}
+
+
+def requires(
+    role: Role, *, filtered: bool = False, body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return what a route declares that requires `role`; `body` describes one that it streams.
+
+    It can be limited to the filter of a key if it is `filtered`.
+    """
+    operation: dict[str, Any] = {ROLE_FIELD: role.label}
+    operation["security"] = [{}] if role is Role.NOBODY else SCHEMES
+    if filtered:
+        operation[FILTER_FIELD] = "applied"
+    if body is not None:
+        operation["requestBody"] = body
+    return {"openapi_extra": operation}
+
+
+EVERYBODY = requires(Role.NOBODY, filtered=True)
+READ, FILTERED_READ = requires(Role.READ), requires(Role.READ, filtered=True)
+WRITE, FILTERED_WRITE = requires(Role.WRITE), requires(Role.WRITE, filtered=True)
+ADMIN = requires(Role.ADMIN)
 
 
 def required_role(operation: Mapping[str, Any] | None) -> Role:

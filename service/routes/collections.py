@@ -28,7 +28,7 @@ from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.maps import code_table
 from hummingbit.index.search import with_warnings
 from hummingbit.service.http.bodies import in_turn
-from hummingbit.service.http.keys import ADMIN, FILTERED, READ, WRITE, Role
+from hummingbit.service.http.keys import ADMIN, FILTERED_READ, FILTERED_WRITE, READ, Role
 from hummingbit.service.http.problems import (
     MEDIA_TYPE,
     ProblemError,
@@ -39,9 +39,11 @@ from hummingbit.service.http.problems import (
 from hummingbit.service.http.routing import JSONRoute, check_role
 from hummingbit.service.jobs.kinds import compact, index_fields, verify
 from hummingbit.service.routes.dependencies import (
+    FILTERED_WRITING,
+    LONG_ADMIN,
     LONG_READ,
     WRITE_SLOT,
-    WRITING,
+    WRITING_ADMIN,
     CollectionOf,
     Folder,
     GateOf,
@@ -98,9 +100,7 @@ MAX_ERRORS = 100
 CHECKED_AT_ONCE = 64
 
 
-@router.get(
-    "/collections", response_model=Collections, openapi_extra=READ, summary="List the collections"
-)
+@router.get("/collections", response_model=Collections, **READ, summary="List the collections")
 def list_collections(folder: Folder) -> Response:
     """List the collections; those that cannot be opened are listed separately."""
     summaries = [_summary(collection) for collection in folder.collections().values()]
@@ -111,7 +111,7 @@ def list_collections(folder: Folder) -> Response:
 @router.get(
     "/collections/{name}",
     response_model=CollectionDetail,
-    openapi_extra=READ | FILTERED,
+    **FILTERED_READ,
     summary="Describe a collection",
 )
 def get_collection(collection: CollectionOf) -> Response:
@@ -124,8 +124,7 @@ def get_collection(collection: CollectionOf) -> Response:
 @router.get(
     "/collections/{name}/stats",
     response_model=CollectionStats,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Get a collection's statistics",
 )
 def get_collection_stats(collection: CollectionOf, folder: Folder) -> Response:
@@ -145,8 +144,7 @@ _DEFAULT_SETTINGS = CreateCollection.model_validate({})
     "/collections/{name}",
     response_model=CreatedCollection,
     status_code=201,
-    openapi_extra=ADMIN,
-    dependencies=WRITING,
+    **WRITING_ADMIN,
     responses={200: {"model": CreatedCollection, "description": "An equal collection exists."}},
     summary="Create a collection",
 )
@@ -177,8 +175,7 @@ def create_collection(
 @router.patch(
     "/collections/{name}",
     response_model=CollectionSummary,
-    openapi_extra=ADMIN,
-    dependencies=WRITING,
+    **WRITING_ADMIN,
     summary="Change a collection's ranking, weight of codes or language",
 )
 def update_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
@@ -196,11 +193,7 @@ def update_collection(collection: CollectionOf, body: UpdateCollection) -> Respo
 
 
 @router.delete(
-    "/collections/{name}",
-    status_code=204,
-    openapi_extra=ADMIN,
-    dependencies=WRITING,
-    summary="Delete a collection",
+    "/collections/{name}", status_code=204, **WRITING_ADMIN, summary="Delete a collection"
 )
 def delete_collection(name: str, folder: Folder) -> Response:
     """Delete a collection and all of its documents."""
@@ -211,7 +204,7 @@ def delete_collection(name: str, folder: Folder) -> Response:
 @documents_router.put(
     "/collections/{name}/documents",
     response_model=Upserted,
-    openapi_extra=WRITE | FILTERED,
+    **FILTERED_WRITE,
     dependencies=WRITE_SLOT,
     responses={
         412: {
@@ -266,14 +259,10 @@ def upsert_documents(
 @documents_router.get(
     "/collections/{name}/documents/{id:any_text}",
     response_model=StoredDocument,
-    openapi_extra=READ | FILTERED,
+    **FILTERED_READ,
     summary="Get a document",
 )
-async def get_document(
-    request: Request,
-    collection: CollectionOf,
-    id: str,  # noqa: A002 - as in the path
-) -> Response:
+async def get_document(request: Request, collection: CollectionOf, id: str) -> Response:
     """Get a document as it is stored. Percent-encode the id; it may contain any characters."""
 
     def read() -> bytes:
@@ -289,15 +278,10 @@ async def get_document(
 @documents_router.delete(
     "/collections/{name}/documents/{id:any_text}",
     status_code=204,
-    openapi_extra=WRITE | FILTERED,
-    dependencies=WRITING,
+    **FILTERED_WRITING,
     summary="Delete a document",
 )
-def delete_document(
-    request: Request,
-    collection: CollectionOf,
-    id: str,  # noqa: A002 - as in the path
-) -> Response:
+def delete_document(request: Request, collection: CollectionOf, id: str) -> Response:
     """Delete a document."""
     with stage(request, "store"):
         deleted = collection.delete([id]).deleted
@@ -370,8 +354,7 @@ ProfilesOf = Annotated[Profiles, state_of("profiles")]
 @router.get(
     "/collections/{name}/codes",
     response_model=CodesInfo,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Describe a collection's codes",
 )
 def describe_codes(
@@ -399,8 +382,7 @@ def describe_codes(
 @router.post(
     "/collections/{name}/verify",
     response_model=VerificationInfo,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     responses={202: {"model": JobInfo, "description": "A job checks it in the background."}},
     summary="Verify a collection",
 )
@@ -423,8 +405,7 @@ def verify_collection(
 @router.post(
     "/collections/{name}/compact",
     response_model=CompactionInfo,
-    openapi_extra=ADMIN,
-    dependencies=LONG_READ,
+    **LONG_ADMIN,
     responses={202: {"model": JobInfo, "description": "It is done in the background."}},
     summary="Compact a collection",
 )
@@ -442,8 +423,7 @@ def compact_collection(request: Request, collection: CollectionOf, submit: Submi
 @router.post(
     "/collections/{name}/index-fields",
     response_model=IndexedFieldsInfo,
-    openapi_extra=ADMIN,
-    dependencies=LONG_READ,
+    **LONG_ADMIN,
     responses={202: {"model": JobInfo, "description": "It is done in the background."}},
     summary="Choose the indexed fields",
 )
@@ -465,13 +445,13 @@ def choose_indexed_fields(
 # Aliases, and reindexing, which ends with the move of an alias.
 
 
-@router.get("/aliases", response_model=Aliases, openapi_extra=READ, summary="List the aliases")
+@router.get("/aliases", response_model=Aliases, **READ, summary="List the aliases")
 def list_aliases(folder: Folder) -> Response:
     """List the aliases and the collection of each."""
     return _render_aliases(folder)
 
 
-@router.post("/aliases", response_model=Aliases, openapi_extra=ADMIN, summary="Change aliases")
+@router.post("/aliases", response_model=Aliases, **ADMIN, summary="Change aliases")
 def change_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Response:
     """Add, move and remove aliases in one step: all actions apply, or none.
 
@@ -487,12 +467,7 @@ def change_aliases(body: ChangeAliases, folder: Folder, gate: GateOf) -> Respons
     return _render_aliases(folder)
 
 
-@router.post(
-    "/collections/{name}/reindex",
-    **ACCEPTED,
-    openapi_extra=ADMIN,
-    summary="Reindex a collection",
-)
+@router.post("/collections/{name}/reindex", **ACCEPTED, **ADMIN, summary="Reindex a collection")
 def reindex_collection(
     collection: CollectionOf, body: Reindex, folder: Folder, submit: SubmitOf
 ) -> Response:

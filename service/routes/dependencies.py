@@ -24,6 +24,7 @@ from hummingbit.index.errors import CollectionExists, StoreClosed, UnknownCollec
 from hummingbit.index.filtered import visible
 from hummingbit.service.concurrency import ConcurrencyLimiter, WriteGate
 from hummingbit.service.http.bodies import field_errors
+from hummingbit.service.http.keys import ADMIN, FILTERED_READ, FILTERED_WRITE, READ, WRITE
 from hummingbit.service.http.monitoring import Metrics
 from hummingbit.service.http.problems import (
     ProblemError,
@@ -110,13 +111,16 @@ async def _long_read(request: Request, limiter: LongReads) -> AsyncIterator[None
 
 
 # A request that waits for a lock or computes for long holds a thread. These limit how many do, so
-# that some threads are always left for single searches.
-WRITING = [Depends(_write_slot, scope="function")]
+# that some threads are always left for single searches. A route declares the turn with its role.
+_LONG = {"dependencies": [Depends(_long_read, scope="function")]}
+LONG_READ, FILTERED_LONG_READ, LONG_ADMIN = READ | _LONG, FILTERED_READ | _LONG, ADMIN | _LONG
+_WRITING = {"dependencies": [Depends(_write_slot, scope="function")]}
+WRITING, FILTERED_WRITING = WRITE | _WRITING, FILTERED_WRITE | _WRITING
+WRITING_ADMIN = ADMIN | _WRITING
 # For a route that reads its body itself: a client that sends slowly must not keep writers waiting.
 writing = asynccontextmanager(_write_slot)
 # For a route that enters the write gate itself, to look up the collection inside.
 WRITE_SLOT = [Depends(_write_slot_only, scope="function")]
-LONG_READ = [Depends(_long_read, scope="function")]
 
 IfNoneMatch = Annotated[str | None, Header(description="`*`: create only, replace nothing.")]
 

@@ -18,13 +18,13 @@ from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.payloads import PayloadUpdate, parse_selection
 from hummingbit.index.search import explain_no_order, explain_no_values, with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
-from hummingbit.service.http.keys import FILTERED, READ, WRITE
+from hummingbit.service.http.keys import Role, requires
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.routing import JSONRoute, beyond_filter
 from hummingbit.service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
 from hummingbit.service.routes.dependencies import (
-    LONG_READ,
-    WRITING,
+    FILTERED_LONG_READ,
+    FILTERED_WRITING,
     CollectionOf,
     Folder,
     GateOf,
@@ -80,11 +80,7 @@ _BULK_BODY = {
 
 
 @router.post(
-    "/documents:get",
-    response_model=FoundDocuments,
-    openapi_extra=READ | FILTERED,
-    dependencies=LONG_READ,
-    summary="Get documents",
+    "/documents:get", response_model=FoundDocuments, **FILTERED_LONG_READ, summary="Get documents"
 )
 def get_documents(collection: CollectionOf, body: GetRequest, limits: Limits) -> Response:
     """Get documents by their ids, as they are stored; a repeated id is returned once."""
@@ -107,8 +103,7 @@ def get_documents(collection: CollectionOf, body: GetRequest, limits: Limits) ->
 @router.post(
     "/documents:scroll",
     response_model=DocumentPage,
-    openapi_extra=READ | FILTERED,
-    dependencies=LONG_READ,
+    **FILTERED_LONG_READ,
     summary="Scroll through documents",
 )
 def scroll_documents(collection: CollectionOf, body: ScrollRequest, limits: Limits) -> Response:
@@ -141,11 +136,7 @@ def scroll_documents(collection: CollectionOf, body: ScrollRequest, limits: Limi
 
 
 @router.post(
-    "/documents:count",
-    response_model=Count,
-    openapi_extra=READ | FILTERED,
-    dependencies=LONG_READ,
-    summary="Count documents",
+    "/documents:count", response_model=Count, **FILTERED_LONG_READ, summary="Count documents"
 )
 def count_documents(collection: CollectionOf, body: CountRequest) -> Response:
     """Count all documents, or those that match a filter."""
@@ -158,8 +149,7 @@ def count_documents(collection: CollectionOf, body: CountRequest) -> Response:
 @router.post(
     "/facets",
     response_model=FacetsAnswer,
-    openapi_extra=READ | FILTERED,
-    dependencies=LONG_READ,
+    **FILTERED_LONG_READ,
     summary="Count the values of fields",
 )
 def count_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
@@ -175,11 +165,7 @@ def count_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
 
 
 @router.post(
-    "/documents:delete",
-    response_model=Deleted,
-    openapi_extra=WRITE | FILTERED,
-    dependencies=WRITING,
-    summary="Delete documents",
+    "/documents:delete", response_model=Deleted, **FILTERED_WRITING, summary="Delete documents"
 )
 def delete_documents(collection: CollectionOf, body: DeleteRequest) -> Response:
     """Delete documents by ids, of which unknown ones are ignored, or by a filter."""
@@ -198,8 +184,7 @@ def delete_documents(collection: CollectionOf, body: DeleteRequest) -> Response:
 @router.post(
     "/documents:payload",
     response_model=PayloadsUpdated,
-    openapi_extra=WRITE | FILTERED,
-    dependencies=WRITING,
+    **FILTERED_WRITING,
     summary="Update payloads",
 )
 def update_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limits) -> Response:
@@ -223,7 +208,7 @@ def update_payload(collection: CollectionOf, body: UpdatePayloads, limits: Limit
 @router.post(
     "/documents:bulk",
     response_model=BulkAnswer,
-    openapi_extra={**WRITE, **FILTERED, "requestBody": _BULK_BODY},
+    **requires(Role.WRITE, filtered=True, body=_BULK_BODY),
     responses={202: {"model": JobInfo, "description": "A job writes them in the background."}},
     summary="Upsert documents as JSON lines",
 )

@@ -24,7 +24,13 @@ from hummingbit.index.errors import UnknownEncoder
 from hummingbit.service.http.keys import READ
 from hummingbit.service.http.problems import ProblemError, invalid_field, without_path
 from hummingbit.service.http.routing import JSONRoute
-from hummingbit.service.routes.dependencies import LONG_READ, Folder, Limits, render, render_long
+from hummingbit.service.routes.dependencies import (
+    LONG_READ,
+    Folder,
+    Limits,
+    render,
+    render_long,
+)
 from hummingbit.service.schemas.common import check_length, check_text, pointing_at
 from hummingbit.service.schemas.encoders import (
     EmbeddingFormat,
@@ -65,19 +71,14 @@ def find_encoder(name: str, folder: Folder) -> Encoder:
 EncoderOf = Annotated[Encoder, Depends(find_encoder)]
 
 
-@router.get("/encoders", response_model=Encoders, openapi_extra=READ, summary="List the encoders")
+@router.get("/encoders", response_model=Encoders, **READ, summary="List the encoders")
 def list_encoders(folder: Folder) -> Response:
     """List the encoders of the data folder; those that cannot be loaded are listed separately."""
     encoders, unavailable = summarize_encoders(folder)
     return render(Encoders(encoders=encoders, unavailable=unavailable))
 
 
-@router.get(
-    "/encoders/{name}",
-    response_model=EncoderDetail,
-    openapi_extra=READ,
-    summary="Describe an encoder",
-)
+@router.get("/encoders/{name}", response_model=EncoderDetail, **READ, summary="Describe an encoder")
 def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
     """Describe what an encoder was trained on, how, and the figures that training measured."""
     terms = encoder.features if isinstance(encoder.features, TextFeatures) else encoder.words
@@ -95,13 +96,7 @@ def get_encoder(name: str, encoder: EncoderOf, folder: Folder) -> Response:
     )
 
 
-@router.post(
-    "/encoders/{name}/encode",
-    response_model=EncodedInputs,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
-    summary="Encode",
-)
+@router.post("/encoders/{name}/encode", response_model=EncodedInputs, **LONG_READ, summary="Encode")
 def encode_with_encoder(
     name: str, encoder: EncoderOf, body: EncoderInputs, limits: Limits
 ) -> Response:
@@ -195,8 +190,7 @@ ENCODED_AT_ONCE = 64
 @router.post(
     "/embeddings",
     response_model=Embeddings,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Embed texts, as OpenAI's interface does",
 )
 def create_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -> Response:
@@ -222,7 +216,7 @@ def create_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -
 @router.get(
     "/models",
     response_model=Models,
-    openapi_extra=READ,
+    **READ,
     summary="List the encoders of texts, as OpenAI's interface lists models",
 )
 def list_models(folder: Folder) -> Response:

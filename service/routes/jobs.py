@@ -128,7 +128,7 @@ class Submit:
 SubmitOf = Annotated[Submit, Depends()]
 
 
-@router.get("/jobs", response_model=JobList, openapi_extra=READ, summary="List the jobs")
+@router.get("/jobs", response_model=JobList, **READ, summary="List the jobs")
 def list_jobs(
     *,
     jobs: JobsOf,
@@ -146,23 +146,14 @@ def list_jobs(
     return render(JobList(jobs=[job_info(job) for job in latest]))
 
 
-@router.get("/jobs/{id}", response_model=JobInfo, openapi_extra=READ, summary="Describe a job")
-def get_job(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+@router.get("/jobs/{id}", response_model=JobInfo, **READ, summary="Describe a job")
+def get_job(id: str, jobs: JobsOf) -> Response:
     """Return a job's state, its progress and, once it is done, its result."""
     return render(job_info(jobs.get(id)))
 
 
-@router.post(
-    "/jobs/{id}/cancel",
-    **ACCEPTED,
-    openapi_extra=READ,
-    summary="Cancel a job",
-)
-def cancel_job(
-    request: Request,
-    id: str,  # noqa: A002 - as in the path
-    jobs: JobsOf,
-) -> Response:
+@router.post("/jobs/{id}/cancel", **ACCEPTED, **READ, summary="Cancel a job")
+def cancel_job(request: Request, id: str, jobs: JobsOf) -> Response:
     """Cancel a waiting or running job. What it has written stays; a reindexing is undone.
 
     A read key can cancel the jobs that it submitted, a write key all jobs.
@@ -241,12 +232,7 @@ ABSENT_BEFORE: dict[str, Any] = {
 }
 
 
-@router.post(
-    "/collections/{name}/map",
-    **ACCEPTED,
-    openapi_extra=READ,
-    summary="Draw a map",
-)
+@router.post("/collections/{name}/map", **ACCEPTED, **READ, summary="Draw a map")
 def draw_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Response:
     """Lay out the distinct codes in the plane, as a job: similar codes lie near each other."""
     if body.method == "tsne" and importlib.util.find_spec("openTSNE") is None:
@@ -255,8 +241,8 @@ def draw_map(collection: CollectionOf, body: DrawMap, submit: SubmitOf) -> Respo
     return accepted_response(submit("map", collection.name, body.model_dump()))
 
 
-@router.get("/maps/{id}", response_model=MapStatus, openapi_extra=READ, summary="Get a map")
-def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+@router.get("/maps/{id}", response_model=MapStatus, **READ, summary="Get a map")
+def get_map(id: str, jobs: JobsOf) -> Response:
     """Get a map's status and, once it is done, its description; its points have another address."""
     job = _job(jobs, id, "map")
     drawn_map = None
@@ -268,12 +254,12 @@ def get_map(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
 
 @router.get(
     "/maps/{id}/points",
-    openapi_extra=READ,
+    **READ,
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}},
     summary="Get a map's points",
 )
-def get_map_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the path
+def get_map_points(id: str, jobs: JobsOf) -> Response:
     """Get the points of a finished map: columns of P points each, little-endian.
 
     x and y, from -1 to 1, and the mean position of the code's documents in the order of insertion,
@@ -291,12 +277,7 @@ def get_map_points(id: str, jobs: JobsOf) -> Response:  # noqa: A002 - as in the
     return LongAnswer(_read(jobs, job, POINTS_FILE), media_type="application/octet-stream")
 
 
-@router.post(
-    "/collections/{name}/duplicates",
-    **ACCEPTED,
-    openapi_extra=READ,
-    summary="Find near-duplicates",
-)
+@router.post("/collections/{name}/duplicates", **ACCEPTED, **READ, summary="Find near-duplicates")
 def find_duplicates(collection: CollectionOf, body: FindDuplicates, submit: SubmitOf) -> Response:
     """Find documents whose codes, and on request texts, hardly differ, as a job.
 
@@ -308,18 +289,9 @@ def find_duplicates(collection: CollectionOf, body: FindDuplicates, submit: Subm
     return accepted_response(submit("duplicates", collection.name, criteria))
 
 
-@router.post(
-    "/duplicates/{id}/delete",
-    **ACCEPTED,
-    openapi_extra=WRITE,
-    summary="Delete near-duplicates",
-)
+@router.post("/duplicates/{id}/delete", **ACCEPTED, **WRITE, summary="Delete near-duplicates")
 def delete_duplicates(
-    id: str,  # noqa: A002 - as in the path
-    jobs: JobsOf,
-    folder: Folder,
-    body: DeleteDuplicates,
-    submit: SubmitOf,
+    id: str, jobs: JobsOf, folder: Folder, body: DeleteDuplicates, submit: SubmitOf
 ) -> Response:
     """Delete all documents but one of each cluster of a finished search, as a job.
 
@@ -346,14 +318,9 @@ def delete_duplicates(
     )
 
 
-@router.get(
-    "/duplicates/{id}",
-    response_model=Duplicates,
-    openapi_extra=READ,
-    summary="Get near-duplicates",
-)
+@router.get("/duplicates/{id}", response_model=Duplicates, **READ, summary="Get near-duplicates")
 def get_duplicates(
-    id: str,  # noqa: A002 - as in the path
+    id: str,
     jobs: JobsOf,
     offset: Annotated[int, Query(ge=0, description="The number of clusters to skip.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="Clusters on the page.")] = 50,
@@ -386,8 +353,7 @@ HEADERS = {
 @router.post(
     "/collections/{name}/evaluate",
     response_model=EvaluateResponse,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     responses={202: {"model": EvaluationStatus, "description": "A job runs in the background."}},
     summary="Evaluate",
 )
@@ -434,7 +400,7 @@ def evaluate(
 @router.get(
     "/evaluations/{id}",
     response_model=EvaluationStatus,
-    openapi_extra=READ,
+    **READ,
     responses={
         200: {"content": {form.media_type: {} for form in FORMATS.values()}},
     },
@@ -442,11 +408,11 @@ def evaluate(
 )
 async def get_evaluation(
     *,
-    id: str,  # noqa: A002 - as in the path
+    id: str,
     request: Request,
     jobs: JobsOf,
     long_reads: LongReads,
-    format: str | None = None,  # noqa: A002 - as in the query
+    format: str | None = None,
 ) -> Response:
     """Get an evaluation's status and, once it is done, its report.
 
@@ -477,11 +443,10 @@ def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
 @router.get(
     "/evaluations/{id}/queries",
     response_model=EvaluatedQueries,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Get an evaluation's queries",
 )
-def get_evaluation_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  # noqa: A002 - as in the path
+def get_evaluation_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:
     """Get the queries of an evaluation as they were sent, each with its id."""
     job = _evaluated(jobs, id)
     with _job_folder(jobs, job) as folder:
@@ -500,11 +465,10 @@ def get_evaluation_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:  
 @router.post(
     "/evaluations/{id}/compare",
     response_model=ComparedEvaluations,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Compare two evaluations",
 )
-def compare_evaluations(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:  # noqa: A002
+def compare_evaluations(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:
     """Compare an evaluation with another, query by query, and check it against a gate.
 
     Differences come with bootstrap intervals and the p-values of paired permutation tests.

@@ -53,7 +53,7 @@ from hummingbit.index.store.annotations import (
     label_to_json,
 )
 from hummingbit.service.http.bodies import JSON_LINES, JSONRequest, check_media_type, in_turn
-from hummingbit.service.http.keys import ADMIN, READ, WRITE, request_key
+from hummingbit.service.http.keys import ADMIN, Role, request_key, requires
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.jobs.reindex import is_same_source
@@ -229,11 +229,7 @@ LabelField = Annotated[
 
 
 @router.get(
-    "/collections/{name}/labels",
-    response_model=LabelPage,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
-    summary="List labels",
+    "/collections/{name}/labels", response_model=LabelPage, **LONG_READ, summary="List labels"
 )
 def list_labels(
     *,
@@ -251,11 +247,7 @@ def list_labels(
 
 
 @router.put(
-    "/collections/{name}/labels",
-    response_model=AnnotationsWritten,
-    openapi_extra=WRITE,
-    dependencies=WRITING,
-    summary="Set labels",
+    "/collections/{name}/labels", response_model=AnnotationsWritten, **WRITING, summary="Set labels"
 )
 def put_labels(collection: LocalCollection, body: PutLabels, person: RequestPerson) -> Response:
     """Set or remove labels of documents: all of them, or none on an error.
@@ -273,8 +265,7 @@ def put_labels(collection: LocalCollection, body: PutLabels, person: RequestPers
 @router.get(
     "/collections/{name}/labels/suggest",
     response_model=SuggestedLabels,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Suggest documents to label",
 )
 def suggest_documents_to_label(
@@ -313,8 +304,7 @@ def suggest_documents_to_label(
 @router.get(
     "/collections/{name}/labels/stats",
     response_model=LabelStats,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Count labels and measure agreement",
 )
 def get_label_stats(
@@ -347,8 +337,7 @@ def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
 @router.get(
     "/collections/{name}/judgements",
     response_model=JudgementPage,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="List judgements",
 )
 def list_judgements(
@@ -369,8 +358,7 @@ def list_judgements(
 @router.put(
     "/collections/{name}/judgements",
     response_model=AnnotationsWritten,
-    openapi_extra=WRITE,
-    dependencies=WRITING,
+    **WRITING,
     summary="Set judgements",
 )
 def put_judgements(
@@ -391,8 +379,7 @@ def put_judgements(
 @router.get(
     "/collections/{name}/judgements/pool",
     response_model=JudgementPool,
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Pool answers to judge",
 )
 def get_judgement_pool(
@@ -461,8 +448,7 @@ _TEXT_BODY = {
     "/collections/{name}/labels/export",
     response_class=Response,
     responses={200: {"content": {JSON_LINES[0]: _TEXT}}},
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Export labels",
 )
 def export_labels(collection: LocalCollection, limits: Limits) -> Response:
@@ -475,14 +461,13 @@ def export_labels(collection: LocalCollection, limits: Limits) -> Response:
     "/collections/{name}/judgements/export",
     response_class=Response,
     responses={200: {"content": {JSON_LINES[0]: _TEXT, "text/plain": _TEXT}}},
-    openapi_extra=READ,
-    dependencies=LONG_READ,
+    **LONG_READ,
     summary="Export judgements",
 )
 def export_judgements(
     collection: LocalCollection,
     limits: Limits,
-    format: Annotated[str, Query(description="`jsonl`, `qrels` or `queries`.")] = JSONL,  # noqa: A002
+    format: Annotated[str, Query(description="`jsonl`, `qrels` or `queries`.")] = JSONL,
 ) -> Response:
     """Return all judgements: `jsonl`, one record per line; `qrels`, TREC's format.
 
@@ -503,7 +488,7 @@ def export_judgements(
 @router.post(
     "/collections/{name}/labels/import",
     response_model=Imported,
-    openapi_extra={**WRITE, "requestBody": _TEXT_BODY},
+    **requires(Role.WRITE, body=_TEXT_BODY),
     summary="Import labels and judgements",
 )
 async def import_labels(
@@ -512,7 +497,7 @@ async def import_labels(
     name: str,
     folder: Folder,
     person: RequestPerson,
-    format: Annotated[str, Query(description="`jsonl` or `qrels`.")] = JSONL,  # noqa: A002
+    format: Annotated[str, Query(description="`jsonl` or `qrels`.")] = JSONL,
     who: Annotated[
         str | None,
         Query(min_length=1, max_length=64, description="The person of records that name none."),
@@ -580,10 +565,7 @@ def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
 
 
 @router.post(
-    "/collections/{name}/retrain",
-    **ACCEPTED,
-    openapi_extra=ADMIN,
-    summary="Retrain a collection's encoder",
+    "/collections/{name}/retrain", **ACCEPTED, **ADMIN, summary="Retrain a collection's encoder"
 )
 def retrain_collection(
     name: str, body: Retrain, folder: Folder, limits: Limits, submit: SubmitOf
@@ -613,10 +595,7 @@ _DEFAULT_TRAINING = Train.model_validate({})
 
 
 @router.post(
-    "/collections/{name}/train",
-    **ACCEPTED,
-    openapi_extra=ADMIN,
-    summary="Train an encoder on a collection",
+    "/collections/{name}/train", **ACCEPTED, **ADMIN, summary="Train an encoder on a collection"
 )
 def train_encoder(
     name: str, folder: Folder, limits: Limits, submit: SubmitOf, body: Train = _DEFAULT_TRAINING
@@ -683,13 +662,8 @@ def _check_can_train(limits: Settings) -> None:
         raise ProblemError(501, "training_unavailable", message)
 
 
-@router.post(
-    "/jobs/{id}/confirm",
-    **ACCEPTED,
-    openapi_extra=ADMIN,
-    summary="Confirm a retraining",
-)
-def confirm_job(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Response:  # noqa: A002
+@router.post("/jobs/{id}/confirm", **ACCEPTED, **ADMIN, summary="Confirm a retraining")
+def confirm_job(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Response:
     """Reindex with the encoder of a retraining, as a job, and move the alias to the result.
 
     Repeating the request returns the same job, or starts another one if that failed.
@@ -709,10 +683,10 @@ def confirm_job(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Resp
 @router.post(
     "/jobs/{id}/take-back",
     response_model=TakenBack,
-    openapi_extra=ADMIN,
+    **ADMIN,
     summary="Take a training or a reindexing back",
 )
-def take_back_job(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Response:  # noqa: A002
+def take_back_job(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Response:
     """Move the alias back to the old collection; the new one and its encoder stay.
 
     If documents or labels were written since the alias moved, the response is 409: they are in the

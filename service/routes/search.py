@@ -38,12 +38,12 @@ from hummingbit.service.concurrency import SMALL_ANSWER
 from hummingbit.service.http.admission import Turns
 from hummingbit.service.http.bodies import parse_json, show
 from hummingbit.service.http.gateway import Service
-from hummingbit.service.http.keys import FILTERED, READ, Role
+from hummingbit.service.http.keys import FILTERED_READ, READ, Role
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.protocol import Arrival
 from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.routes.dependencies import (
-    LONG_READ,
+    FILTERED_LONG_READ,
     CollectionOf,
     Limits,
     encoder_name,
@@ -225,9 +225,7 @@ async def search_response(
     return answer
 
 
-@router.post(
-    "/search", response_model=SearchResponse, openapi_extra=READ | FILTERED, summary="Search"
-)
+@router.post("/search", response_model=SearchResponse, **FILTERED_READ, summary="Search")
 async def search(request: Request, name: str, body: SearchRequest) -> Response:
     """Find the documents nearest to a text, a vector, a code or another document."""
     return JSONAnswer(await search_response(request.app, request.scope["state"], name, body))
@@ -470,12 +468,7 @@ def write_search(batched: BatchedResult, position: int, *, max_bytes: int) -> by
 ENCODED_AT_ONCE = 64
 
 
-@router.get(
-    "/completions",
-    response_model=Completions,
-    openapi_extra=READ,
-    summary="Complete a query",
-)
+@router.get("/completions", response_model=Completions, **READ, summary="Complete a query")
 def complete_query(collection: CollectionOf, text: str, limit: int = 10) -> Response:
     """Complete the last word of a text with words of the documents."""
     try:
@@ -488,8 +481,7 @@ def complete_query(collection: CollectionOf, text: str, limit: int = 10) -> Resp
 @router.post(
     "/search/batch",
     response_model=SearchBatchResponse,
-    openapi_extra=READ | FILTERED,
-    dependencies=LONG_READ,
+    **FILTERED_LONG_READ,
     summary="Search many times",
 )
 def search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) -> Response:
@@ -511,13 +503,7 @@ def search_batch(collection: CollectionOf, body: SearchBatch, limits: Limits) ->
     return JSONAnswer(answer_to_json({"results": results}, limits.max_response_bytes))
 
 
-@router.post(
-    "/recommend",
-    response_model=SearchResponse,
-    openapi_extra=READ | FILTERED,
-    dependencies=LONG_READ,
-    summary="Recommend",
-)
+@router.post("/recommend", response_model=SearchResponse, **FILTERED_LONG_READ, summary="Recommend")
 def recommend_documents(
     collection: CollectionOf, body: RecommendRequest, limits: Limits
 ) -> Response:
@@ -553,13 +539,7 @@ def recommend_documents(
     return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
 
 
-@router.post(
-    "/encode",
-    response_model=EncodeResponse,
-    openapi_extra=READ | FILTERED,
-    dependencies=LONG_READ,
-    summary="Encode",
-)
+@router.post("/encode", response_model=EncodeResponse, **FILTERED_LONG_READ, summary="Encode")
 def encode(collection: CollectionOf, body: EncodeRequest, limits: Limits) -> Response:
     """Return the codes that the collection's encoder gives texts or vectors as queries."""
     encoder = encoder_name(collection)

@@ -17,12 +17,12 @@ from hummingbit.index.catalog import check_name
 from hummingbit.index.collection import local_collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.http.bodies import check_media_type, save_body
-from hummingbit.service.http.keys import ADMIN
+from hummingbit.service.http.keys import ADMIN, Role, requires
 from hummingbit.service.http.problems import ProblemError, problem_response, without_path
 from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.jobs.kinds import UPLOAD, snapshot_record
 from hummingbit.service.routes.dependencies import (
-    LONG_READ,
+    LONG_ADMIN,
     CollectionOf,
     Folder,
     LongReads,
@@ -52,8 +52,7 @@ _FILE = {
     "/collections/{name}/snapshots",
     response_model=SnapshotInfo,
     status_code=201,
-    openapi_extra=ADMIN,
-    dependencies=LONG_READ,
+    **LONG_ADMIN,
     responses={202: {"model": JobInfo, "description": "A job creates it in the background."}},
     summary="Create a snapshot",
 )
@@ -75,7 +74,7 @@ def create_snapshot(
     "/snapshots:upload",
     response_model=SnapshotInfo,
     status_code=201,
-    openapi_extra={**ADMIN, "requestBody": _FILE},
+    **requires(Role.ADMIN, body=_FILE),
     responses={
         200: {"model": SnapshotInfo, "description": "A snapshot with this very file exists."},
         202: {"model": JobInfo, "description": "A job checks it in the background."},
@@ -115,9 +114,7 @@ async def upload_snapshot(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-@router.get(
-    "/snapshots", response_model=SnapshotList, openapi_extra=ADMIN, summary="List the snapshots"
-)
+@router.get("/snapshots", response_model=SnapshotList, **ADMIN, summary="List the snapshots")
 def list_snapshots(folder: Folder, collection: str | None = None) -> Response:
     """List the snapshots of all collections or of one, even if it no longer exists."""
     unavailable = [
@@ -128,13 +125,8 @@ def list_snapshots(folder: Folder, collection: str | None = None) -> Response:
     return render({"snapshots": snapshots, "unavailable": unavailable})
 
 
-@router.get(
-    "/snapshots/{id}",
-    response_model=SnapshotInfo,
-    openapi_extra=ADMIN,
-    summary="Describe a snapshot",
-)
-def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+@router.get("/snapshots/{id}", response_model=SnapshotInfo, **ADMIN, summary="Describe a snapshot")
+def get_snapshot(id: str, folder: Folder) -> Response:
     """Describe a snapshot, with the size and sha256 of its file."""
     return render(snapshot_record(folder.snapshots.get(id)))
 
@@ -142,7 +134,7 @@ def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the
 @router.get(
     "/snapshots/{id}/file",
     response_class=FileResponse,
-    openapi_extra=ADMIN,
+    **ADMIN,
     responses={
         200: {"content": {TAR: {"schema": {"type": "string", "format": "binary"}}}},
         206: {"description": "The part that the header Range requests."},
@@ -150,7 +142,7 @@ def get_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the
     },
     summary="Download a snapshot",
 )
-def download_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+def download_snapshot(id: str, folder: Folder) -> Response:
     """Download the snapshot's file, which is all that another machine needs to restore it."""
     snapshot = folder.snapshots.get(id)
     name = f"{snapshot.contents.collection}-{id}.tar"
@@ -208,18 +200,8 @@ _RANGE_PROBLEMS = {
 }
 
 
-@router.post(
-    "/snapshots/{id}/restore",
-    **ACCEPTED,
-    openapi_extra=ADMIN,
-    summary="Restore a snapshot",
-)
-def restore_snapshot(
-    id: str,  # noqa: A002 - as in the path
-    body: RestoreSnapshot,
-    folder: Folder,
-    submit: SubmitOf,
-) -> Response:
+@router.post("/snapshots/{id}/restore", **ACCEPTED, **ADMIN, summary="Restore a snapshot")
+def restore_snapshot(id: str, body: RestoreSnapshot, folder: Folder, submit: SubmitOf) -> Response:
     """Create a collection from a snapshot, as a job; an alias can then be moved to it."""
     folder.snapshots.get(id)
     with pointing_at():
@@ -228,8 +210,8 @@ def restore_snapshot(
     return accepted_response(submit("restore", body.collection, {"snapshot": id}))
 
 
-@router.delete("/snapshots/{id}", status_code=204, openapi_extra=ADMIN, summary="Delete a snapshot")
-def delete_snapshot(id: str, folder: Folder) -> Response:  # noqa: A002 - as in the path
+@router.delete("/snapshots/{id}", status_code=204, **ADMIN, summary="Delete a snapshot")
+def delete_snapshot(id: str, folder: Folder) -> Response:
     """Delete a snapshot and its file."""
     folder.snapshots.delete(id)
     return Response(status_code=204)

@@ -15,11 +15,15 @@ from fastapi.responses import PlainTextResponse
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.service.console import Asset, assets, gzipped, page, release
-from hummingbit.service.http.keys import EVERYBODY, FILTERED, READ, Role
+from hummingbit.service.http.keys import EVERYBODY, FILTERED_READ, READ, Role
 from hummingbit.service.http.monitoring import CONTENT_TYPE, Metrics
 from hummingbit.service.http.problems import ProblemError, problem_response, without_path
 from hummingbit.service.http.routing import JSONRoute
-from hummingbit.service.routes.dependencies import Folder, Limits, render
+from hummingbit.service.routes.dependencies import (
+    Folder,
+    Limits,
+    render,
+)
 from hummingbit.service.routes.encoders import summarize_encoders
 from hummingbit.service.schemas.responses import Access, Ready, Root, Status, Unavailable
 
@@ -30,7 +34,7 @@ pages_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
 # Health and metrics.
 
 
-@router.get("/", response_model=Root, openapi_extra=READ, summary="Where to begin")
+@router.get("/", response_model=Root, **READ, summary="Where to begin")
 async def get_root() -> Root:
     """Return the addresses of the API description, the console and the collections."""
     return {
@@ -42,20 +46,13 @@ async def get_root() -> Root:
     }
 
 
-@router.get(
-    "/livez",
-    response_model=Status,
-    openapi_extra=EVERYBODY | FILTERED,
-    summary="Is the process alive?",
-)
+@router.get("/livez", response_model=Status, **EVERYBODY, summary="Is the process alive?")
 async def get_livez() -> Status:
     """Respond as long as the process runs."""
     return {"status": "alive"}
 
 
-@router.get(
-    "/readyz", response_model=Ready, openapi_extra=READ, summary="Can everything be opened?"
-)
+@router.get("/readyz", response_model=Ready, **READ, summary="Can everything be opened?")
 async def get_readyz(request: Request, folder: Folder) -> Response:
     """List the collections and encoders, or return 503 with the problems of each.
 
@@ -90,7 +87,7 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
     return problem_response(request, problem, {"unavailable": problems, "unwritable": unwritable})
 
 
-@router.get("/metrics", openapi_extra=READ, response_class=PlainTextResponse, summary="Metrics")
+@router.get("/metrics", **READ, response_class=PlainTextResponse, summary="Metrics")
 async def get_metrics(request: Request) -> Response:
     """Return the metrics in Prometheus' text format."""
     metrics: Metrics = request.app.state.metrics
@@ -125,12 +122,7 @@ IMPORT_DELAY = 2.0
 """In seconds. By then the page that asked has loaded."""
 
 
-@router.get(
-    "/v1/access",
-    response_model=Access,
-    openapi_extra=READ | FILTERED,
-    summary="What the key may do",
-)
+@router.get("/v1/access", response_model=Access, **FILTERED_READ, summary="What the key may do")
 async def get_access(request: Request, limits: Limits) -> Response:
     """Return the role of the request's key, whether the service is read-only, and its limits.
 
@@ -203,19 +195,19 @@ OWN = {"start.js": (START, "text/javascript"), "favicon.svg": (ICON, "image/svg+
 BUNDLED = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 
 
-@pages_router.get("/openapi.json", openapi_extra=READ)
+@pages_router.get("/openapi.json", **READ)
 async def get_openapi(request: Request) -> Response:
     """Describe every request and response."""
     return Response(request.app.state.description(), media_type="application/json")
 
 
-@pages_router.get("/docs", openapi_extra=READ)
+@pages_router.get("/docs", **READ)
 async def get_docs() -> Response:
     """Show the description as a page that can send requests."""
     return Response(PAGE, media_type="text/html", headers=DOCS_HEADERS)
 
 
-@pages_router.get("/docs/{file}", openapi_extra=READ)
+@pages_router.get("/docs/{file}", **READ)
 def get_docs_file(file: str) -> Response:
     """Return a file of the page, from a fixed list."""
     if file in OWN:
@@ -262,7 +254,7 @@ KEPT = "public, max-age=31536000, immutable"
 RELEASE = re.compile(r"[0-9a-f]{16}")
 
 
-@pages_router.get("/console", openapi_extra=EVERYBODY | FILTERED)
+@pages_router.get("/console", **EVERYBODY)
 async def get_console() -> Response:
     """Redirect to the page; the addresses of its files are relative to it."""
     return Response(
@@ -271,13 +263,13 @@ async def get_console() -> Response:
     )
 
 
-@pages_router.get("/console/", openapi_extra=EVERYBODY | FILTERED)
+@pages_router.get("/console/", **EVERYBODY)
 def get_page(request: Request) -> Response:
     """Return the page."""
     return _send(request, page(), CHECKED)
 
 
-@pages_router.get("/console/{folder}/{file:any_text}", openapi_extra=EVERYBODY | FILTERED)
+@pages_router.get("/console/{folder}/{file:any_text}", **EVERYBODY)
 def get_file(request: Request, folder: str, file: str) -> Response:
     """Return a file of the page, from a fixed list.
 

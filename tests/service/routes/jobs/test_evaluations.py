@@ -186,7 +186,7 @@ def test_reading_queries_ends_with_its_request(
     with in_slices(Slices(FairSemaphore(1), lambda: True)), pytest.raises(Cancelled):
         jobs.get_evaluation_queries("1", Any, Settings())  # type: ignore[arg-type]
     routes = {route.name: route for route in jobs.router.routes if isinstance(route, APIRoute)}
-    assert routes["get_evaluation_queries"].dependencies == LONG_READ
+    assert routes["get_evaluation_queries"].dependencies == LONG_READ["dependencies"]
 
 
 @pytest.mark.parametrize(
