@@ -45,6 +45,7 @@ from hummingbit.index.filters import (
     Scalar,
     check_field,
     filter_to_json,
+    instant_of,
     kind_of,
     parse_filter,
     read_field,
@@ -1363,7 +1364,7 @@ def absent_fields(collection: HasPages, fields: Sequence[str]) -> list[str]:
     if not fields:
         return []
     payloads, are_all = _first_payloads(collection)
-    absent = [field for field in fields if payloads and _kinds_in(payloads, field) is None]
+    absent = [field for field in fields if payloads and _values_in(payloads, field) is None]
     number = "" if are_all else f"{len(payloads):,}"
     return [_absent(field, number) for field in absent]
 
@@ -1427,7 +1428,8 @@ def explain_empty(
         return []
     conditions = dict.fromkeys(_conditions(filter_))
     held = {
-        field: _kinds_in(payloads, field) for field in {condition.field for condition in conditions}
+        field: _values_in(payloads, field)
+        for field in {condition.field for condition in conditions}
     }
     number = "" if are_all else f"{len(payloads):,}"
     sentences = [_sentence(condition, held[condition.field], number) for condition in conditions]
@@ -1437,8 +1439,8 @@ def explain_empty(
 ValueCondition = AnyOf | InRange | HasText
 
 
-def _sentence(condition: ValueCondition, held: set[type] | None, number: str) -> str:
-    """Return why a condition cannot be met if its field holds values of the kinds `held`.
+def _sentence(condition: ValueCondition, held: Sequence[Scalar] | None, number: str) -> str:
+    """Return why a condition cannot be met if its field holds the values `held`.
 
     `held` is None if no document has the field. `number` is how many documents were looked at, or
     nothing if these are all. The sentence is empty if the condition can be met.
@@ -1447,13 +1449,21 @@ def _sentence(condition: ValueCondition, held: set[type] | None, number: str) ->
     if held is None:
         return f"filter: {_absent(field, number)}"
     values = _values(condition)
-    kinds = {kind_of(value) for value in values}
-    if not kinds.isdisjoint(held):
-        return ""
-    holds = _names(held) or "objects"
+    kinds, kinds_held = set(map(kind_of, values)), set(map(kind_of, held))
     where = f" in the first {number} documents" if number else ""
     value = json.dumps(values[0], ensure_ascii=False)
-    return f"filter: {field!r} holds {holds}{where}; {value} finds {_names(kinds)} only"
+    if kinds.isdisjoint(kinds_held):
+        holds = _names(kinds_held) or "objects"
+        return f"filter: {field!r} holds {holds}{where}; {value} finds {_names(kinds)} only"
+    if isinstance(condition, InRange) and condition.is_of_instants:
+        texts = [text for text in held if isinstance(text, str)]
+        if not any(instant_of(text) is not None for text in texts):
+            example = json.dumps(texts[0], ensure_ascii=False)
+            dates = "dates and times of ISO 8601 only"
+            return (
+                f"filter: {field!r} holds strings such as {example}{where}; {value} finds {dates}"
+            )
+    return ""
 
 
 def _absent(field: str, number: str) -> str:
@@ -1465,10 +1475,10 @@ def _names(kinds: Iterable[type]) -> str:
     return " and ".join(name for kind, name in KINDS.items() if kind in kinds)
 
 
-def _kinds_in(payloads: Sequence[Mapping[str, Any]], field: str) -> set[type] | None:
-    """Return the kinds of the values that a field holds, or None if no payload has it."""
+def _values_in(payloads: Sequence[Mapping[str, Any]], field: str) -> list[Scalar] | None:
+    """Return the values that a field holds, or None if no payload has it."""
     values = [value for payload in payloads if (value := read_field(payload, field)) is not None]
-    return {kind_of(scalar) for value in values for scalar in scalars_of(value)} if values else None
+    return [scalar for value in values for scalar in scalars_of(value)] if values else None
 
 
 def _conditions(filter_: Filter) -> Iterator[ValueCondition]:

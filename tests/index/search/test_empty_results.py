@@ -41,6 +41,10 @@ def explain(condition: object, payloads: list[dict[str, Any]] = PAYLOADS) -> lis
             "filter: 'maker' holds objects; \"Ada\" finds strings only",
         ),
         ({"field": "tags", "lt": 3}, "filter: 'tags' holds strings; 3 finds numbers only"),
+        (
+            {"field": "price", "gte": "2015-01-01"},
+            'filter: \'price\' holds strings such as "6.24"; "2015-01-01" finds dates and times of',
+        ),
         ({"and": [{"or": [{"field": "x", "eq": 1}]}]}, "filter: no document has the field 'x'"),
     ],
 )
@@ -56,6 +60,8 @@ def test_a_condition_that_no_document_can_meet_is_explained(
     [
         {"field": "year", "gt": 2100},
         {"field": "price", "eq": "7"},
+        {"field": "price", "eq": "2015-01-01"},
+        {"field": "mixed", "lt": "a"},
         {"field": "sold", "in": ["yes", True]},
         {"field": "maker.name", "eq": "Eve"},
         {"field": "mixed", "gte": 5},
