@@ -681,7 +681,7 @@ class Collection(SearchableCollection):
                     count = options.facet_depth or max(1, len(published.generation))
                     selected = np.zeros(published.last_row + 1, dtype=np.bool_)
                     for ranked in ranking.rank(query, count, rows):
-                        selected[search.code_column.document_of_each(ranked.rows)] = True
+                        selected[search.code_column.document_row(ranked.rows)] = True
                 counted = map(count_facet, options.facets, columns, repeat(selected))
                 facets.append([*counted])
         return None if by is None else groups, None if options.facets is None else facets

@@ -20,6 +20,7 @@ Likelihood Methods" (1999), who fits a line in one score.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from operator import mul
 from typing import NamedTuple
@@ -72,14 +73,9 @@ class Line(NamedTuple):
 
     def n_reaching(self, n_scores: int, score_at: Callable[[int], float], least: float) -> int:
         """Return how many of `n_scores` descending scores have at least this confidence."""
-        low, high = 0, n_scores
-        while low < high:
-            middle = (low + high) // 2
-            if self.confidence(score_at(middle)) >= least:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(
+            range(n_scores), True, key=lambda at: self.confidence(score_at(at)) < least
+        )
 
 
 def evidence_of_codes(

@@ -158,21 +158,15 @@ def encode_queries(
         encoded.weights[positions], encoded.weighted[positions] = weights, True
         for at, text_terms in zip(positions, some_terms, strict=True):
             terms[at] = text_terms
-    only_words = [
-        at
-        for at, (text, vector, code, _) in enumerate(queries)
-        if text is not None and vector is None and code is None and terms[at] is None
-    ]
+    unread = [at for at, text in enumerate(texts) if text is not None and terms[at] is None]
+    only_words = [at for at in unread if queries[at].vector is None and queries[at].code is None]
     encoded.weights[only_words] = 0
-    has_words = any(
-        text is not None and own is None for text, own in zip(texts, terms, strict=True)
-    )
     return replace(
         encoded,
         texts=texts,
         terms=terms,
         vectors=_vectors_of(queries, encoder),
-        has_words=has_words,
+        has_words=bool(unread),
     )
 
 
@@ -182,23 +176,19 @@ def _check_query(query: Query, encoder: Encoder | None, n_bits: int) -> Codes | 
     contents = (text is not None) + (vector is not None) + (code is not None)
     if (contents > 0) == (id_ is not None):
         raise InputError("query", _describe_fields(query))
-    if n_bits == 0 and text is None:
-        (field,) = [name for name in QUERY_FIELDS if getattr(query, name) is not None][:1]
-        raise InputError(field, f"needs codes; {WITHOUT_CODES}")
+    for field in QUERY_FIELDS:
+        if n_bits == 0 and field != "text" and getattr(query, field) is not None:
+            raise InputError(field, f"needs codes; {WITHOUT_CODES}")
     if text is not None:
         parse_text(text)
     if vector is not None:
         _check_vector(query, encoder, n_bits)
-    if code is not None and n_bits == 0:
-        raise InputError("code", f"needs codes; {WITHOUT_CODES}")
     return None if code is None else code_from_hex(code, n_bits)
 
 
 def _check_vector(query: Query, encoder: Encoder | None, n_bits: int) -> None:
     """Raise InputError unless a query's vector can be searched for or, beside a code, rescore."""
     vector = parse_vector(query.vector)
-    if n_bits == 0:
-        raise InputError("vector", f"needs codes; {WITHOUT_CODES}")
     if encoder is not None:
         _check_vector_of(encoder, vector)
     elif query.code is None and len(vector) != n_bits:

@@ -522,7 +522,7 @@ def _by_group(  # noqa: PLR0917 - as rank_groups
 ) -> dict[int, list[int]]:
     """Return the positions of the hits of the first `limit` groups, at most `size` for each."""
     positions: dict[int, list[int]] = {}
-    entries = column.entries_of(code_column.document_of_each(ranked.rows))
+    entries = column.entries_of(code_column.document_row(ranked.rows))
     for position, code in zip(*entries, strict=True):
         some = positions.get(code)
         if some is not None:

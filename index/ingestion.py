@@ -23,7 +23,7 @@ from hummingbit.index.encoding import (
     last_of_each_id,
     read_contents,
 )
-from hummingbit.index.filters import Filter, InRange
+from hummingbit.index.filters import InRange
 from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.labels import CopiedMarks, copy_annotations, copy_most_annotations
 from hummingbit.index.passages import Passages
@@ -86,24 +86,16 @@ class CollectionFieldTypes(FieldTypes):
         self._collection.remember_field_types(types)
 
     def _held(self, name: str) -> FieldType | None:
-        return _held_type(name, self._has, self._collection.count)
-
-    def _has(self, filter_: Filter) -> bool:
-        return bool(self._collection.scroll(1, filter=filter_).documents)
-
-
-def _held_type(
-    name: str, has: Callable[[Filter], bool], count: Callable[[Filter], int]
-) -> FieldType | None:
-    """Return the type that most values of a field have, or None if it has neither.
-
-    `has` tells whether a document of the collection passes a filter, and `count` how many do.
-    """
-    numbers, strings = InRange(name, **NUMBERS), InRange(name, **STRINGS)
-    kinds = has(numbers), has(strings)
-    if kinds == (True, True):
-        return NUMBER if count(numbers) >= count(strings) else STRING
-    return {(True, False): NUMBER, (False, True): STRING}.get(kinds)
+        """Return the type that most values of a field have, or None if it has neither."""
+        ranges = {NUMBER: InRange(name, **NUMBERS), STRING: InRange(name, **STRINGS)}
+        held = [
+            type_
+            for type_, range_ in ranges.items()
+            if self._collection.scroll(1, filter=range_).documents  # counting takes longer
+        ]
+        if len(held) < 2:
+            return held[0] if held else None
+        return max(held, key=lambda type_: self._collection.count(ranges[type_]))
 
 
 class _Batch(NamedTuple):
@@ -252,15 +244,15 @@ def delete_missing(source: CollectionBackend, target: CollectionBackend) -> int:
     """Delete the documents of `target` that `source` does not have; return how many."""
     if len(source) == len(target):
         return 0
-    source_ids, row = set[str](), 0
-    while batch := source.documents_after(row, BATCH):
-        source_ids.update(document.id for document in batch)
+    source_ids = {*_ids(source)}
+    return target.delete([id_ for id_ in _ids(target) if id_ not in source_ids]).deleted
+
+
+def _ids(collection: CollectionBackend) -> Iterator[str]:
+    row = 0
+    while batch := collection.documents_after(row, BATCH):
+        yield from (document.id for document in batch)
         row = batch[-1].row
-    missing, row = [], 0
-    while batch := target.documents_after(row, BATCH):
-        missing += [document.id for document in batch if document.id not in source_ids]
-        row = batch[-1].row
-    return target.delete(missing).deleted
 
 
 def carry_most_annotations(

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -264,6 +264,7 @@ MAX_PASSAGES = 1 << PASSAGE_BITS
 SPAN_BYTES = 8
 
 Spans = npt.NDArray[np.uint32]
+RowOrRows = TypeVar("RowOrRows", int, Rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -364,12 +365,14 @@ class CodeColumn:
 
     def span(self, column: bytes, number: int) -> Span | None:
         """Return where a passage is in its text; None if the document has only one."""
+        spans = self._spans(column)
+        return Span(*spans[number].tolist()) if len(spans) else None
+
+    def _spans(self, column: bytes) -> Spans:
+        """Return the start and end of each passage of a document; nothing if it has only one."""
         n = self.count(len(column))
-        if n < 2:
-            return None
-        at = n * self.code_size + number * SPAN_BYTES
-        start, end = np.frombuffer(column[at : at + SPAN_BYTES], dtype="<u4").tolist()
-        return Span(start, end)
+        end = n * self.code_size if n > 1 else len(column)
+        return np.frombuffer(column[end:], dtype="<u4").reshape(-1, 2)
 
     def index_rows(self, row: int, length: int) -> range | tuple[int]:
         """Return the rows of the index of a document whose column has `length` bytes."""
@@ -382,27 +385,20 @@ class CodeColumn:
         """Return the last row of the index that a document with this row can have."""
         return (row << PASSAGE_BITS) + MAX_PASSAGES - 1 if self.has_passages else row
 
-    def document_row(self, index_row: int) -> int:
-        """Return the row of the document with a row of the index."""
-        return index_row >> PASSAGE_BITS if self.has_passages else index_row
-
     def document_rows(self, index_rows: Rows) -> Rows:
         """Return the rows of the documents of ascending rows of the index, once each."""
-        if not self.has_passages:
-            return index_rows
-        rows: Rows = index_rows >> PASSAGE_BITS
-        return rows[np.diff(rows, prepend=-1) > 0]
+        rows = self.document_row(index_rows)
+        return rows[np.diff(rows, prepend=-1) > 0] if self.has_passages else rows
 
-    def document_of_each(self, index_rows: Rows) -> Rows:
-        """Return the row of the document of each of some rows of the index, in any order."""
-        return index_rows >> PASSAGE_BITS if self.has_passages else index_rows
+    def document_row(self, index_row: RowOrRows) -> RowOrRows:
+        """Return the row of the document with a row of the index, or of each of several."""
+        return index_row >> PASSAGE_BITS if self.has_passages else index_row
 
     def texts(self, row: int, text: str, column: bytes) -> Iterator[tuple[int, str]]:
         """Yield the rows of the index of a document and the text of each."""
-        n = self.count(len(column))
-        if not self.has_passages or n < 2:
+        spans = [Span(*span) for span in self._spans(column).tolist()]
+        if spans:
+            texts = passage_texts(text, spans)
+            yield from zip(self.index_rows(row, len(column)), texts, strict=True)
+        else:
             yield self.index_rows(row, self.code_size)[0], text
-            return
-        spans = np.frombuffer(column[n * self.code_size :], dtype="<u4").reshape(n, 2).tolist()
-        texts = passage_texts(text, [Span(*span) for span in spans])
-        yield from zip(self.index_rows(row, len(column)), texts, strict=True)

@@ -27,11 +27,11 @@ import logging
 import math
 import mmap
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,8 @@ from hummingbit.index.lexical import Field, Impacts, LexicalIndex, Segment
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.vocabulary import SortedStrings, Vocabulary
 from hummingbit.index.word_forms import other_forms
+
+T = TypeVar("T")
 
 FILE = "words.index"
 MAGIC = b"hummingbit word\n"
@@ -142,7 +144,7 @@ def save(folder: Path, stamp: Stamp, saved: SavedWords) -> None:
     offset = 0
     for name, array in arrays.items():
         entries[name] = array.dtype.str, list(array.shape), offset, checksum(array)
-        offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        offset += _aligned(array.nbytes)
     header = {
         "version": VERSION,
         **stamp._asdict(),
@@ -155,16 +157,15 @@ def save(folder: Path, stamp: Stamp, saved: SavedWords) -> None:
     with replacing(folder / FILE, one_of_several=True) as partial, partial.open("wb") as file:
         file.write(MAGIC + len(raw).to_bytes(8, "little") + zlib.crc32(raw).to_bytes(8, "little"))
         file.write(raw)
-        begin = _begin(len(raw))
+        begin = _aligned(file.tell())
         for name, array in arrays.items():
             file.seek(begin + entries[name][2])
             file.write(array.data.cast("B") if array.size else b"")
         file.truncate(begin + offset)
 
 
-def _begin(header_length: int) -> int:
-    """Return where the arrays begin."""
-    return -(-(len(MAGIC) + 16 + header_length) // ALIGNMENT) * ALIGNMENT
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
 def _fields(lexical: LexicalIndex) -> tuple[Field, Field, Field]:
@@ -211,9 +212,14 @@ def checksum(array: npt.NDArray[Any]) -> int:
 
 def read_header(folder: Path) -> Header | None:
     """Return the header of the file in a folder, or None if there is no usable file."""
+    return _read(folder, _read_header)
+
+
+def _read(folder: Path, read: Callable[[BinaryIO], T]) -> T | None:
+    """Return what `read` makes of the file in a folder, or None if there is no usable file."""
     try:
         with open_regular_file(folder / FILE, follow_links=False) as file:
-            return _read_header(file)
+            return read(file)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -229,19 +235,15 @@ def load(
     Return it with the last row of a document that may be in it. The stamp is that of the store, of
     whose codes `n_bits` is the length. The codes must still be compared, by :func:`fits`.
     """
-    try:
-        with open_regular_file(folder / FILE, follow_links=False) as file:
-            header = _read_header(file)
-            _check_stamp(header.stamp, stamp)
-            if header.analysis != analysis_of(analyzer, forms=forms) or header.forms != forms:
-                raise ValueError("texts are analyzed otherwise")
-            arrays = _map(file, header)
-        return _assemble(header, arrays, analyzer, n_bits), header.stamp.last_row
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        _log.info("the word index %s is not used: %s", folder / FILE, error)
-        return None
+
+    def read(file: BinaryIO) -> tuple[SavedWords, int]:
+        header = _read_header(file)
+        _check_stamp(header.stamp, stamp)
+        if header.analysis != analysis_of(analyzer, forms=forms) or header.forms != forms:
+            raise ValueError("texts are analyzed otherwise")
+        return _assemble(header, _map(file, header), analyzer, n_bits), header.stamp.last_row
+
+    return _read(folder, read)
 
 
 def fits(saved: SavedWords, rows: Rows, codes: Codes) -> bool:
@@ -313,8 +315,8 @@ def _read_header(file: BinaryIO) -> Header:
 
 
 def _map(file: BinaryIO, header: Header) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays, which the system reads when they are used."""
-    begin = _begin(int.from_bytes(_bytes_at(file, len(MAGIC), 8), "little"))
+    """Return the arrays that follow a header that was read; the system reads them when used."""
+    begin = _aligned(file.tell())
     mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name, (dtype, shape, offset, crc) in header.arrays.items():
@@ -326,11 +328,6 @@ def _map(file: BinaryIO, header: Header) -> dict[str, npt.NDArray[Any]]:
             raise ValueError(f"{name} does not match its checksum")
         arrays[name] = array
     return arrays
-
-
-def _bytes_at(file: BinaryIO, offset: int, size: int) -> bytes:
-    file.seek(offset)
-    return file.read(size)
 
 
 def _assemble(
