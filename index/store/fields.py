@@ -68,6 +68,12 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 # A field of more names is looked up nested by Python only, so that conditions stay short.
 MAX_NAMES_IN_SQL = 4
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+# Conditions on the JSON type of a field, which is NULL where it is missing.
+_KIND_TESTS: Mapping[type, str] = {
+    Exists: "coalesce({}, 'null') <> 'null'",
+    IsNull: "coalesce({}, '') = 'null'",
+    IsMissing: "{} IS NOT NULL",
+}
 
 
 def matching_between(
@@ -182,25 +188,18 @@ class _Translation:
 
     def _field_condition(self, filter_: FieldCondition, field: _Field, number: int) -> str:
         """Translate a condition for payloads that have the field in its usual locations only."""
-        if isinstance(filter_, Exists):
-            anywhere = [
-                f"coalesce({location.kind}, 'null') <> 'null'" for location in field.locations
-            ]
-        elif isinstance(filter_, IsNull):
-            anywhere = [f"coalesce({location.kind}, '') = 'null'" for location in field.locations]
-        elif isinstance(filter_, IsMissing):
-            anywhere = [f"{location.kind} IS NOT NULL" for location in field.locations]
+        is_negated = False
+        if isinstance(filter_, Exists | IsNull | IsMissing):
+            test = _KIND_TESTS[type(filter_)]
+            anywhere = [test.format(location.kind) for location in field.locations]
+            # What SQL tests is that a field is not missing.
+            is_negated = filter_.expected == isinstance(filter_, IsMissing)
         else:
             tests = self._tests(filter_)
             anywhere = [
                 _scalar_or_list_condition(location, tests, number) for location in field.locations
             ]
-        condition = f"({' OR '.join(anywhere) or '0'})"
-        if isinstance(filter_, Exists | IsNull):
-            return condition if filter_.expected else f"NOT {condition}"
-        if isinstance(filter_, IsMissing):
-            return f"NOT {condition}" if filter_.expected else condition
-        return condition
+        return f"{'NOT ' if is_negated else ''}({' OR '.join(anywhere) or '0'})"
 
     def _field(self, field: str) -> _Field:
         if field not in self._fields:
@@ -264,18 +263,10 @@ class _Translation:
             sign = "= 1" if filter_.is_prefix else "> 0"
             return {"text": f"instr(%s, {part}) {sign}" if filter_.part else "1"}
         if isinstance(filter_, InRange) and filter_.is_of_instants:
-            parts = [
-                f"instant(%s) {_SIGNS[name]} {self._parameter(bound)}"
-                for name, bound in filter_.instants.items()
-            ]
-            return {"text": f"coalesce({' AND '.join(parts)}, 0)"}
+            return {"text": f"coalesce({self._within('instant(%s)', filter_.instants)}, 0)"}
         if isinstance(filter_, InRange):
             texts = any(isinstance(bound, str) for bound in filter_.bounds.values())
-            bounds = {_SIGNS[name]: bound for name, bound in filter_.bounds.items()}
-            test = " AND ".join(
-                f"%s {sign} {self._parameter(bound)}" for sign, bound in bounds.items()
-            )
-            return {"text": test} if texts else {"number": test}
+            return {"text" if texts else "number": self._within("%s", filter_.bounds)}
         strings = [value for value in filter_.values if isinstance(value, str)]
         truths = [value for value in filter_.values if isinstance(value, bool)]
         numbers = [value for value in filter_.values if not isinstance(value, str | bool)]
@@ -284,6 +275,11 @@ class _Translation:
             if some:
                 tests[kind] = f"%s IN ({', '.join(self._parameter(value) for value in some)})"
         return tests
+
+    def _within(self, value: str, bounds: Mapping[str, Any]) -> str:
+        return " AND ".join(
+            f"{value} {_SIGNS[name]} {self._parameter(bound)}" for name, bound in bounds.items()
+        )
 
     def _parameter(self, value: Any, prefix: str = "") -> str:
         name = f"v{len(self.parameters)}"
@@ -305,20 +301,15 @@ def _by_type(tests: Mapping[str, str], value: str, number: str, inexact: str | N
     """Return the ``WHEN`` clauses that test a value by its type."""
     clauses: list[str] = []
     for kind, test in tests.items():
+        tested = f"({test.replace('%s', number if kind == 'number' else value)})"
         if kind != "number":
-            clauses.append(f"WHEN '{kind}' THEN {_substitute(test, value)}")
-            continue
-        tested = _substitute(test, number)
-        if inexact is not None:
+            clauses.append(f"WHEN '{kind}' THEN {tested}")
+        elif inexact is not None:
             whole = f"CASE typeof({number}) WHEN 'integer' THEN {tested} ELSE {inexact} END"
             clauses += [f"WHEN 'integer' THEN {whole}", f"WHEN 'real' THEN {inexact}"]
         else:
             clauses += [f"WHEN 'integer' THEN {tested}", f"WHEN 'real' THEN {tested}"]
     return " ".join(clauses)
-
-
-def _substitute(test: str, value: str) -> str:
-    return f"({test.replace('%s', value)})"
 
 
 # The values of one payload field in a run of documents, packed so that numpy evaluates filters.
@@ -379,7 +370,7 @@ class FieldBlock(NamedTuple):
     @property
     def n_codes(self) -> int:
         """The number of codes, including those of absent values."""
-        return FIRST_NUMBER + len(self.whole) + len(self.other) + len(self.strings)
+        return self.first_string + len(self.strings)
 
     @property
     def first_string(self) -> int:
@@ -437,9 +428,7 @@ def pack_field(offsets: Sequence[int], values: Sequence[Any]) -> bytes:
     `offsets` are the positions of the documents in their run, ascending and below 65,536. Equal
     arguments give equal bytes.
     """
-    entry_values, entry_offsets = values, offsets
-    if not _PLAIN.issuperset(map(type, values)):
-        entry_values, entry_offsets = _entries(offsets, values)
+    entry_values, entry_offsets = _entries(offsets, values)
     order, code_of = _number_values(entry_values)
     codes = np.array([code_of[value] for value in entry_values], dtype=np.int64)
     return _pack(codes, np.array(entry_offsets, dtype=np.int64), order)
@@ -571,8 +560,10 @@ def _in_ranges(ranges: Sequence[tuple[int, int]], block: FieldBlock) -> Mask:
     return mask
 
 
-def _entries(offsets: Sequence[int], values: Sequence[Any]) -> tuple[list[Any], list[int]]:
+def _entries(offsets: Sequence[int], values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[int]]:
     """Return the values that conditions can match, and the offset of each."""
+    if _PLAIN.issuperset(map(type, values)):
+        return values, offsets
     entry_values: list[Any] = []
     entry_offsets: list[int] = []
     for offset, value in zip(offsets, values, strict=True):
@@ -597,7 +588,9 @@ def key_of(value: str | float) -> tuple[int, Any]:
     if isinstance(value, str):
         return 2, _bytes_of(value)
     value = json_number(value) if isinstance(value, int) else value
-    return (0, int(value)) if _is_whole(value) else (1, value)
+    if isinstance(value, int) or (value.is_integer() and -(2.0**63) <= value < 2.0**63):
+        return 0, int(value)
+    return 1, value
 
 
 def _keys_of(values: list[Any]) -> _Keys:
@@ -608,10 +601,6 @@ def _keys_of(values: list[Any]) -> _Keys:
     if types == {float}:
         return [(1, value) if value % 1 else key_of(value) for value in values]
     return [*map(key_of, values)]
-
-
-def _is_whole(value: float) -> bool:
-    return isinstance(value, int) or (value.is_integer() and -(2.0**63) <= value < 2.0**63)
 
 
 def _bytes_of(value: str) -> bytes:
@@ -643,11 +632,8 @@ def _ranges(condition: IndexableCondition, block: FieldBlock) -> list[tuple[int,
         truths = {TRUE if value else FALSE for value in condition.values if isinstance(value, bool)}
         ranges = [(code, code + 1) for code in truths]
         for first, values, bound_of in _parts(block):
-            bounds_ = (bound_of(value) for value in condition.values if not isinstance(value, bool))
-            for position in _positions_of(
-                values, [bound for bound in bounds_ if bound is not None]
-            ):
-                ranges.append((first + position, first + position + 1))
+            sought = (bound_of(value) for value in condition.values if not isinstance(value, bool))
+            ranges += [(first + at, first + at + 1) for at in _positions_of(values, sought)]
     return [(start, end) for start, end in ranges if start < end]
 
 
@@ -667,15 +653,11 @@ def _ranges_of_text(condition: HasText, block: FieldBlock) -> list[tuple[int, in
         return [(first + start, first + end)] if start < end else []
     ranges: list[tuple[int, int]] = []
     for code, text in enumerate(strings, first):
-        if len(text) > MAX_STRING_LENGTH and len(_text_of(text)) > MAX_STRING_LENGTH:
+        if len(text) > MAX_STRING_LENGTH < len(text.decode("utf-8", "surrogatepass")):
             raise ValueError("a packed string is cut, and the filter looks into all of it")
         if part in text:
             ranges.append((code, code + 1))
     return ranges
-
-
-def _text_of(value: bytes) -> str:
-    return value.decode("utf-8", "surrogatepass")
 
 
 def _parts(
@@ -685,11 +667,10 @@ def _parts(
 
     The function converts a value of a condition for comparison, or returns None for another kind.
     """
-    numbers = FIRST_NUMBER + len(block.whole)
     # A buffer yields Python's own numbers, which compare exactly.
     yield FIRST_NUMBER, block.whole.data, _number_or_none
-    yield numbers, block.other.data, _number_or_none
-    yield numbers + len(block.other), block.strings, _bytes_or_none
+    yield FIRST_NUMBER + len(block.whole), block.other.data, _number_or_none
+    yield block.first_string, block.strings, _bytes_or_none
 
 
 def _number_or_none(value: Any) -> Any:
@@ -712,10 +693,10 @@ def _between(values: Sequence[Any], bounds: Mapping[str, Any]) -> tuple[int, int
     return start, end
 
 
-def _positions_of(values: Sequence[Any], sought: Sequence[Any]) -> Iterator[int]:
-    """Yield the position among the ascending `values` of each `sought` value that is there."""
+def _positions_of(values: Sequence[Any], sought: Iterable[Any]) -> Iterator[int]:
+    """Yield the position among the ascending `values` of each `sought` one, None aside."""
     for value in sought:
-        position = bisect_left(values, value)
+        position = len(values) if value is None else bisect_left(values, value)
         if position < len(values) and values[position] == value:
             yield position
 
@@ -768,14 +749,9 @@ _NONE = np.zeros(0, dtype=np.bool_)
 _Runs = list[tuple[str, Any, int]]
 
 
-def has_field_tables(connection: sqlite3.Connection) -> bool:
-    """Tell whether the store has the tables, so that a field is indexed."""
-    return has_table(connection, "fields")
-
-
 def indexed_fields(connection: sqlite3.Connection) -> dict[str, int]:
     """Return the indexed fields, sorted, and the last row that the index of each covers."""
-    if not has_field_tables(connection):
+    if not has_table(connection, "fields"):
         return {}
     return dict(connection.execute("SELECT field, covered FROM fields ORDER BY field"))
 
@@ -789,7 +765,7 @@ def make_field_tables(connection: sqlite3.Connection) -> None:
 def set_indexed_fields(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
     """Index these fields and no others from now on; :func:`cover` packs present documents."""
     before = indexed_fields(connection)
-    if has_field_tables(connection) != bool(fields):
+    if has_table(connection, "fields") != bool(fields):
         if fields:
             make_field_tables(connection)
         else:
@@ -826,11 +802,9 @@ def forget_runs(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
 
 def repack(connection: sqlite3.Connection) -> None:
     """Rebuild the indexes of all fields from the documents."""
-    if has_field_tables(connection):
-        connection.execute("DELETE FROM field_runs")
-        connection.execute("UPDATE fields SET covered = 0, refreshed = 0")
-        while cover(connection, RUNS_AT_ONCE):
-            checkpoint()
+    forget_runs(connection, [*indexed_fields(connection)])
+    while cover(connection, RUNS_AT_ONCE):
+        checkpoint()
 
 
 def cover(connection: sqlite3.Connection, runs: int) -> bool:
@@ -1030,10 +1004,7 @@ def _read_values(field: str, payloads: Iterable[tuple[int, str]]) -> tuple[list[
 
 def _entries_of(rows: list[int], values: list[Any]) -> Entries:
     """Return the entries of some ascending rows, each with a value of a field."""
-    entry_values: Sequence[Any] = values
-    entry_rows = rows
-    if not _PLAIN.issuperset(map(type, values)):
-        entry_values, entry_rows = _entries(rows, values)
+    entry_values, entry_rows = _entries(rows, values)
     distinct = [value for value in dict.fromkeys(entry_values) if value not in _FIXED]
     order = _keys_of(distinct)
     code_of = {**_FIXED, **dict(zip(distinct, count(FIRST_NUMBER), strict=False))}
@@ -1243,17 +1214,16 @@ def _refresh(connection: sqlite3.Connection, fields: Sequence[str]) -> None:
         query = "SELECT refreshed, covered FROM fields WHERE field = ?"
         position, covered = connection.execute(query, (field,)).fetchone()
         for _ in range(REFRESHED_AT_ONCE):
-            position = position % covered
-            query = "SELECT documents FROM field_runs WHERE first_row = ? AND field = ?"
-            packed = connection.execute(query, (position + 1, field)).fetchone()
+            first = position % covered + 1
+            run = "FROM field_runs WHERE first_row = ? AND field = ?"
+            packed = connection.execute(f"SELECT documents {run}", (first, field)).fetchone()
             query = "SELECT count(*) FROM documents WHERE row BETWEEN ? AND ?"
-            (remaining,) = connection.execute(query, (position + 1, position + RUN_ROWS)).fetchone()
+            (remaining,) = connection.execute(query, (first, first + RUN_ROWS - 1)).fetchone()
             if packed is not None and not remaining:
-                query = "DELETE FROM field_runs WHERE first_row = ? AND field = ?"
-                connection.execute(query, (position + 1, field))
+                connection.execute(f"DELETE {run}", (first, field))
             elif packed is not None and 2 * remaining < packed[0]:
-                _pack_run(connection, position + 1, [field])
-            position += RUN_ROWS
+                _pack_run(connection, first, [field])
+            position = first - 1 + RUN_ROWS
         connection.execute("UPDATE fields SET refreshed = ? WHERE field = ?", (position, field))
 
 
