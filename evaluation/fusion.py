@@ -212,6 +212,28 @@ def likely_best(curve: Curve) -> float:
     return float(np.exp(likely @ logarithms / likely.sum()))
 
 
+def why_no_fit(curve: Curve, n_documents: int | None = None) -> str | None:
+    """Return why queries tell nothing about the weight, or None if they do.
+
+    They find next to nothing if the mean with the best weight is within three standard errors of
+    that of a random order of `n_documents`, by reciprocal rank, or zero without these. They do not
+    tell the weights apart if none is below the best by more than three standard errors of the
+    difference. Three, not two, because the best and the worst of eleven differ by chance alone.
+    """
+    n_queries, best = curve.shape[1], curve.mean(axis=1).argmax()
+    by_chance = 0.0
+    if n_documents is not None:
+        ranks = 1 / np.arange(1, n_documents + 1)
+        by_chance = float(ranks.mean() + 3 * ranks.std() / np.sqrt(n_queries))
+    if curve[best].mean() <= by_chance:
+        return "the queries find next to nothing with any weight"
+    lower = curve[best] - curve
+    below, errors = lower.mean(axis=1), lower.std(axis=1) / np.sqrt(n_queries)
+    if not ((below > 0) & (below > 3 * errors)).any():
+        return "the queries do not tell the weights apart: the differences are within chance"
+    return None
+
+
 def curve_means(curve: Curve) -> dict[str, float]:
     """Return the mean of each weight, by its name."""
     return {

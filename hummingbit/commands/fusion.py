@@ -25,6 +25,7 @@ from hummingbit.evaluation.fusion import (
     known_items,
     made_curve,
     validated,
+    why_no_fit,
 )
 from hummingbit.evaluation.rankings import RelevanceSettings
 from hummingbit.foundation.slices import begin_stage
@@ -77,13 +78,15 @@ def check_weight(args: argparse.Namespace) -> None:
 class _Fit:
     """What each weight finds, ``float64[W, Q]``, what the values are, and the best weight.
 
-    `warning` says that the values are of training data, if they are.
+    `warning` says that the values are of training data, if they are, and `unfit` why the queries
+    tell nothing about the weight, if they do not.
     """
 
     curve: Curve
     metric: str
     weight: float
     warning: str | None
+    unfit: str | None
 
 
 def _fit_made(collection: AnyCollection) -> _Fit:
@@ -102,7 +105,11 @@ def _fit_made(collection: AnyCollection) -> _Fit:
     if encoder is None or items is None:
         raise OptionError("--fit: no document has two sentences; give --queries and --qrels")
     curve = made_curve(items)
-    return _Fit(curve, "MRR", fitted_weight(curve, of_model=encoder.is_slow), warning)
+    weight = fitted_weight(curve, of_model=encoder.is_slow)
+    unfit = why_no_fit(curve, len(items.documents))
+    if unfit is not None:
+        unfit += "; give judged ones by --queries and --qrels"
+    return _Fit(curve, "MRR", weight, warning, unfit)
 
 
 def _sampled_texts(collection: AnyCollection) -> list[str]:
@@ -130,25 +137,31 @@ def _fit_judged(
         codes_weights=WEIGHTS,
     ).report
     curve = np.array([weight.per_query[JUDGED_METRIC] for weight in report.codes_weights or ()])
-    return _Fit(curve, JUDGED_METRIC, judged_weight(curve), report.warning)
+    return _Fit(curve, JUDGED_METRIC, judged_weight(curve), report.warning, why_no_fit(curve))
 
 
 def fit(args: argparse.Namespace, bench: LocalWorkbench | RemoteFolder) -> dict[str, Any]:
-    """Set the weight that suits the queries, print what each weight finds, and return it."""
+    """Set the weight that suits the queries, print what each weight finds, and return it.
+
+    If the queries tell nothing about the weight, it stays, and `unchanged` says why.
+    """
     collection = bench.collection(args.collection)
     if collection.encoder_kind != "text":
         raise OptionError(f"--fit: {args.collection} has no texts that an encoder reads")
     judged = read_judged_queries(args)
-    if judged is None:
-        fitted = _fit_made(collection)
-    else:
-        fitted = _fit_judged(bench, args.collection, *judged)
-    collection.set_hybrid_weight(fitted.weight)
+    fitted = (
+        _fit_made(collection) if judged is None else _fit_judged(bench, args.collection, *judged)
+    )
     n_queries = fitted.curve.shape[1]
     result: dict[str, Any] = {} if fitted.warning is None else {"warning": fitted.warning}
     if judged is not None:
         result["cross_validated"] = round(validated(fitted.curve), 4)
-    result |= {"weight": fitted.weight, "metric": fitted.metric, "queries": n_queries}
+    if fitted.unfit is None:
+        collection.set_hybrid_weight(fitted.weight)
+        result["weight"] = fitted.weight
+    else:
+        result["unchanged"] = fitted.unfit
+    result |= {"metric": fitted.metric, "queries": n_queries}
     result["curve"] = curve_means(fitted.curve)
     if not args.json:
         if fitted.warning is not None:
@@ -159,5 +172,7 @@ def fit(args: argparse.Namespace, bench: LocalWorkbench | RemoteFolder) -> dict[
         if "cross_validated" in result:
             mean = result["cross_validated"]
             print(f"{fitted.metric} with the weight fitted on other queries: {mean}")
+        if fitted.unfit is not None:
+            print(f"the weight stays: {fitted.unfit}")
         sys.stdout.flush()
     return result

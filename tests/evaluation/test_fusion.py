@@ -21,6 +21,7 @@ from hummingbit.evaluation.fusion import (
     made_curve,
     usual_weight,
     validated,
+    why_no_fit,
 )
 from hummingbit.index.rankings import DEFAULT_WEIGHT
 from hummingbit.index.records import EncodedQueries
@@ -40,6 +41,18 @@ def test_the_weight_is_in_the_middle_of_those_that_may_be_best() -> None:
     clear[WEIGHTS.index(0.25)] += 0.2
     assert fitted_weight(clear) == pytest.approx((0.25 * DEFAULT_WEIGHT) ** 0.5, rel=0.05)
     assert likely_best(np.ones((len(WEIGHTS), 3))) == pytest.approx(DEFAULT_WEIGHT, rel=0.15)
+
+
+def test_queries_that_tell_nothing_of_the_weight_are_known() -> None:
+    rng = np.random.default_rng(0)
+    by_chance = np.tile(1 / rng.integers(1, 2001, size=400), (len(WEIGHTS), 1))
+    assert "next to nothing" in str(why_no_fit(by_chance, 2000))
+    assert "next to nothing" in str(why_no_fit(np.zeros((len(WEIGHTS), 5))))
+    found = np.tile(rng.uniform(size=400), (len(WEIGHTS), 1))
+    assert "apart" in str(why_no_fit(found, 2000))
+    found[WEIGHTS.index(2.0)] += 0.05
+    assert why_no_fit(found, 2000) is None
+    assert why_no_fit(found) is None
 
 
 def test_codes_count_less_among_more_documents() -> None:
