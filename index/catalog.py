@@ -374,10 +374,8 @@ class EncoderFolder:
 
     def with_fingerprint(self, fingerprint: str) -> list[str]:
         """Return the names of the encoders with a fingerprint, sorted."""
-        names = [
-            name for name, path in self._folders().items() if read_fingerprint(path) == fingerprint
-        ]
-        return sorted(names)
+        folders = sorted(self._folders().items())
+        return [name for name, path in folders if read_fingerprint(path) == fingerprint]
 
     def install(self, source: Path, name: str) -> Encoder:
         """Copy the artifact in the folder `source` under `name` and return the encoder.
@@ -595,33 +593,27 @@ class Collections(ABC, Generic[C_co]):
             raise InputError("encoder", "only one of encoder and n_bits can be given")
         if encoder_name is None and n_bits is None:
             encoder_name = self._encoders.install_shipped()
-        if encoder_name is None:
-            encoder = None
-            description = Description(
-                name, n_bits or 0, engine=engine, keep_vectors=keep_vectors, passages=passages
-            )
-            try:
-                check_code_length(description.n_bits)
-            except CodeError as error:
-                raise InputError(error.field, error.reason) from None
-            if description.n_bits:
-                _check_takes_texts(None, passages)
-            if description.n_bits == 0 and keep_vectors != FLOAT32:
-                found = f"is {keep_vectors!r}, but the collection has no codes and takes no vectors"
-                raise InputError("keep_vectors", f"{found}; leave it out")
-        else:
+        encoder, fingerprint = None, None
+        if encoder_name is not None:
             self._encoders.install_sign(encoder_name)
             encoder = self._encoders.load(encoder_name)
-            if encoder.kind == "text" and keep_vectors != FLOAT32:
-                found = f"is {keep_vectors!r}, but the encoder takes texts"
-                raise InputError("keep_vectors", f"{found}; leave it out")
-            _check_takes_texts(encoder, passages)
-            made_by = encoder_name, encoder.fingerprint
-            description = Description(
-                name, encoder.n_bits, *made_by, engine, keep_vectors, passages
-            )
-        self.check_engine(engine, description.n_bits)
-        return description, encoder
+            n_bits, fingerprint = encoder.n_bits, encoder.fingerprint
+        n_bits = n_bits or 0
+        try:
+            check_code_length(n_bits)
+        except CodeError as error:
+            raise InputError(error.field, error.reason) from None
+        takes_texts = encoder is not None and encoder.kind == "text"
+        if passages is not None and n_bits and not takes_texts:
+            needs = "they need an encoder of texts, or a collection by words alone"
+            raise InputError("passages", f"are parts of texts; {needs}")
+        if keep_vectors != FLOAT32 and (takes_texts or not n_bits):
+            no_codes = "collection has no codes and takes no vectors"
+            why = "encoder takes texts" if takes_texts else no_codes
+            raise InputError("keep_vectors", f"is {keep_vectors!r}, but the {why}; leave it out")
+        self.check_engine(engine, n_bits)
+        settings = engine, keep_vectors, passages
+        return Description(name, n_bits, encoder_name, fingerprint, *settings), encoder
 
     @abstractmethod
     def open_all(self) -> None:
@@ -709,10 +701,3 @@ class Collections(ABC, Generic[C_co]):
             return self._encoders.load(description.encoder_name)
         except (UnknownEncoder, ArtifactError) as error:
             raise EncoderMismatch(str(error)) from error
-
-
-def _check_takes_texts(encoder: Encoder | None, passages: Passages | None) -> None:
-    """Raise InputError if there are to be passages, but the encoder reads no texts."""
-    if passages is not None and (encoder is None or encoder.kind != "text"):
-        needs = "they need an encoder of texts, or a collection by words alone"
-        raise InputError("passages", f"are parts of texts; {needs}")

@@ -77,8 +77,7 @@ class DocumentWords(KnownWords):
         """Return the text of a document or of a passage; nothing if it was removed since."""
         document = self.column.document_row(row)
         for _, _, text, code in self.read_rows([document], False, True, True).values():
-            span = None
-            if self.column.has_passages and code is not None:
-                span = self.column.span(code, row - (document << PASSAGE_BITS))
+            number = row - (document << PASSAGE_BITS)
+            span = None if code is None else self.column.span(code, number)
             return (text or "")[slice(None) if span is None else slice(*span)]
         return ""

@@ -342,17 +342,15 @@ class LocalCollections(Collections[Collection]):
     def _take_away(self, name: str) -> None:
         """Take the name from a collection, which is closed by :meth:`let_go`."""
         self._unavailable.pop(name, None)
-        collection = self.opened.pop(name, None)
-        if collection is not None:
-            self._gone.append(collection)
+        if name in self.opened:
+            self._gone.append(self.opened.pop(name))
 
     def _close_collection(self, name: str) -> None:
         """Close a collection; its files stay."""
         self._unavailable.pop(name, None)
-        collection = self.opened.pop(name, None)
-        if collection is not None:
-            collection.close()
         self._folders.pop(name, None)
+        if name in self.opened:
+            self.opened.pop(name).close()
 
     def _open_folder(self, folder: Path, *, indexed: bool) -> None:
         """Open a collection, or record why it cannot be opened."""

@@ -119,8 +119,9 @@ def to_json(record: dict[str, Any]) -> bytes:
 
 def _check_values(record: dict[str, Any]) -> None:
     encoder = (record["encoder"], record["encoder_fingerprint"])
-    strings = [record[name] for name in _STRINGS] + [
-        value for value in encoder if value is not None
+    strings = [
+        *(record[name] for name in _STRINGS),
+        *(name for name in encoder if name is not None),
     ]
     if not all(type(value) is str for value in strings) or encoder.count(None) == 1:
         raise ValueError(f"{', '.join(_STRINGS)}, encoder and its fingerprint must be strings")
@@ -189,6 +190,13 @@ def unpack(tar: Path, store: Path, encoder: Path) -> Contents:
     return contents
 
 
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    content = archive.extractfile(member)
+    if content is None:
+        raise InvalidSnapshot(f"{member.name[:80]!r} is not a plain file")
+    return content
+
+
 def _check_headers(tar: Path) -> None:
     names: set[str] = set()
     tar_size = tar.stat().st_size
@@ -211,13 +219,6 @@ def _check_headers(tar: Path) -> None:
             names.add(name)
             blocks = -(-header.size // tarfile.BLOCKSIZE)
             file.seek(blocks * tarfile.BLOCKSIZE, os.SEEK_CUR)
-
-
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    content = archive.extractfile(member)
-    if content is None:
-        raise InvalidSnapshot(f"{member.name[:80]!r} is not a plain file")
-    return content
 
 
 def _copy(content: IO[bytes], path: Path) -> str:
@@ -318,12 +319,14 @@ def _check_store(path: Path, contents: Contents) -> Description:
     if verification.problems:
         raise InvalidSnapshot(f"the snapshot's store is damaged: {verification.problems[0]}")
     if (generation, documents) != (contents.generation, contents.documents):
-        expected_counts = (
-            f"{counted(contents.documents, 'document')} at generation {contents.generation}"
-        )
         message = f"it holds {counted(documents, 'document')} at generation {generation}"
-        raise InvalidSnapshot(f"the snapshot is inconsistent: {message}, not {expected_counts}")
-    _check_settings(description, fields)
+        recorded = f"{counted(contents.documents, 'document')} at generation {contents.generation}"
+        raise InvalidSnapshot(f"the snapshot is inconsistent: {message}, not {recorded}")
+    try:
+        check_index_type(description.engine, description.n_bits)
+        check_indexed_fields(fields)
+    except InputError as error:
+        raise InvalidSnapshot(f"the snapshot's store is damaged: {error}") from None
     return description
 
 
@@ -339,14 +342,6 @@ def _check_encoder(artifact: Path, contents: Contents) -> None:
     if fingerprint != contents.encoder_fingerprint:
         message = f"has the fingerprint {fingerprint}, not {contents.encoder_fingerprint}"
         raise InvalidSnapshot(f"the snapshot's encoder {message}")
-
-
-def _check_settings(description: Description, fields: list[str]) -> None:
-    try:
-        check_index_type(description.engine, description.n_bits)
-        check_indexed_fields(fields)
-    except InputError as error:
-        raise InvalidSnapshot(f"the snapshot's store is damaged: {error}") from None
 
 
 def _check_tables(path: Path) -> None:
@@ -420,11 +415,10 @@ class Snapshots:
 
         Snapshots that cannot be read are left out; see :meth:`unavailable`.
         """
-        readable = [
-            snapshot for snapshot in self._read_all().values() if isinstance(snapshot, Snapshot)
-        ]
         matching = [
-            snapshot for snapshot in readable if collection in (None, snapshot.contents.collection)
+            snapshot
+            for snapshot in self._read_all().values()
+            if isinstance(snapshot, Snapshot) and collection in (None, snapshot.contents.collection)
         ]
         return sorted(matching, key=lambda snapshot: (snapshot.contents.created, snapshot.id))
 
@@ -470,7 +464,14 @@ class Snapshots:
             StoreError: if `copy_store` raises it.
         """
         with self._new_folder() as partial:
-            snapshot = _write_snapshot(partial, copy_store, encoder)
+            with TemporaryDirectory(dir=partial) as scratch:
+                store = Path(scratch) / STORE
+                begin_stage("copying the store")
+                copy_store(store)
+                begin_stage("writing the snapshot")
+                contents = _write_tar(partial / TAR, store, encoder)
+            begin_stage("computing the checksum of the snapshot")
+            snapshot = _record(partial, contents, sha256_of(partial / TAR))
             if before_appearing is not None:
                 before_appearing(snapshot.id)
             finish_folder(partial)
@@ -578,20 +579,6 @@ def _check_tar(tar: Path, size: int) -> None:
         raise ValueError(f"its {TAR} is not a regular file")
     if status.st_size != size:
         raise ValueError(f"its {TAR} has {status.st_size:,} bytes, not {size:,}")
-
-
-def _write_snapshot(
-    partial: Path, copy_store: Callable[[Path], None], encoder: Path | None
-) -> Snapshot:
-    tar = partial / TAR
-    with TemporaryDirectory(dir=partial) as scratch:
-        store = Path(scratch) / STORE
-        begin_stage("copying the store")
-        copy_store(store)
-        begin_stage("writing the snapshot")
-        contents = _write_tar(tar, store, encoder)
-    begin_stage("computing the checksum of the snapshot")
-    return _record(partial, contents, sha256_of(tar))
 
 
 def _record(partial: Path, contents: Contents, digest: str) -> Snapshot:

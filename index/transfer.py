@@ -224,10 +224,17 @@ class Export:
         return True
 
     def _error(self, row: Row, reason: str) -> ReadError:
-        return ReadError(str(BadLine(self._source, row.line, reason)))
+        return _error(self._source, row.line, reason)
+
+
+def _error(source: str, line: int, reason: str) -> ReadError:
+    return ReadError(str(BadLine(source, line, reason)))
 
 
 def _parse_header(record: dict[str, Any]) -> Header:
+    indexed = record.get("indexed_fields", [])
+    if not isinstance(indexed, list):
+        raise TypeError("indexed_fields must be a list")
     header = Header(
         name=record["name"],
         n_bits=record["n_bits"],
@@ -237,7 +244,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         documents=record["documents"],
         ranking=record.get("ranking", HAMMING),
         hybrid_weight=record.get("hybrid_weight"),
-        indexed_fields=check_indexed_fields(_list(record, "indexed_fields")),
+        indexed_fields=check_indexed_fields(indexed),
         keep_vectors=record.get("keep_vectors", FLOAT32),
         passages=Passages.of(record.get("passages")),
         field_types=parse_field_types(record.get("field_types", {})),
@@ -265,13 +272,6 @@ def _parse_header(record: dict[str, Any]) -> Header:
         if not is_met:
             raise TypeError(rule)
     return header
-
-
-def _list(record: dict[str, Any], name: str) -> list[Any]:
-    value = record.get(name, [])
-    if not isinstance(value, list):
-        raise TypeError(f"{name} must be a list")
-    return value
 
 
 def _record(document: StoredDocument) -> dict[str, Any]:
@@ -341,7 +341,10 @@ def collection_for(folder: DataFolder, name: str, header: Header) -> CollectionB
     except UnknownCollection:
         encoder = _encoder_for(folder, header)
         n_bits = header.n_bits if encoder is None else None
-        engine = _engine_for(folder, header)
+        engine = AUTO
+        with suppress(InputError):  # Milvus has its own
+            folder.check_engine(header.engine, header.n_bits)
+            engine = header.engine
         create = partial(
             folder.create_collection,
             name,
@@ -450,14 +453,6 @@ def _encoder_for(folder: DataFolder, header: Header) -> str | None:
     )
 
 
-def _engine_for(folder: DataFolder, header: Header) -> str:
-    try:
-        folder.check_engine(header.engine, header.n_bits)
-    except InputError:
-        return AUTO
-    return header.engine
-
-
 # Reads the points of other vector stores as documents.
 
 
@@ -532,15 +527,13 @@ def code_length(store: str, path: Path, selection: PointSelection) -> int:
     Raises:
         ReadError: as :func:`read_points` does.
     """
-    for point in _points(store, path):
+    for point in _points(store, path, lambda _: None):
         code = _code(point, _with_vector_field(selection, point, str(path)), str(path))
         return 4 * len(code)
     raise ReadError(f"{path}: holds no points")
 
 
-def _points(
-    store: str, path: Path, incomplete: Callable[[str], object] = lambda _: None
-) -> Iterator[Point]:
+def _points(store: str, path: Path, incomplete: Callable[[str], object]) -> Iterator[Point]:
     try:
         yield from read_qdrant(path, incomplete) if store == "qdrant" else STORES[store](path)
     except OSError as error:
@@ -558,9 +551,9 @@ def _with_text_field(
     if layout.text_fields:
         return layout
     field = next((name for name in TEXT_FIELDS if isinstance(first.fields.get(name), str)), None)
-    if field is None and not required:
-        return layout
     if field is None:
+        if not required:
+            return layout
         names = ", ".join(map(repr, first.fields))
         cure = "--text-field names the one that holds the text"
         raise ReadError(f"{source}: its points have the fields {names}; {cure}")
@@ -574,11 +567,11 @@ def _with_vector_field(selection: PointSelection, first: Point, source: str) -> 
         return selection
     if len(first.vectors) != 1:
         names = ", ".join(map(repr, first.vectors)) or "no vector"
-        message = f"; a list of fewer than {MIN_VECTOR_LENGTH} numbers is one if"
-        message += " --vector-field names it"
-        if first.vectors:
-            message = "; --vector-field names the one to take"
-        raise ReadError(f"{source}: its points have {names}{message}")
+        hint = "--vector-field names the one to take"
+        if not first.vectors:
+            short = f"a list of fewer than {MIN_VECTOR_LENGTH} numbers"
+            hint = f"{short} is one if --vector-field names it"
+        raise ReadError(f"{source}: its points have {names}; {hint}")
     (field,) = first.vectors
     return replace(selection, vector_field=field)
 
@@ -605,12 +598,11 @@ def _vector(point: Point, selection: PointSelection, source: str) -> Any:
     if vector is None:
         names = ", ".join(map(repr, point.vectors)) or "none"
         reason = f"has no vector {selection.vector_field!r}; its vectors: {names}"
-        raise ReadError(str(BadLine(source, point.line, reason)))
+        raise _error(source, point.line, reason)
     try:
         return _numbers(vector, point, selection)
     except (TypeError, ValueError, OverflowError) as error:
-        reason = f"{selection.vector_field}: {error}"
-        raise ReadError(str(BadLine(source, point.line, reason))) from None
+        raise _error(source, point.line, f"{selection.vector_field}: {error}") from None
 
 
 def _numbers(vector: Any, point: Point, selection: PointSelection) -> Any:
@@ -657,5 +649,5 @@ def _code(point: Point, selection: PointSelection, source: str) -> str:
                 f" the codes of the collection have {selection.code_bits}",
             )
     except (CodeError, ValueError) as error:
-        raise ReadError(str(BadLine(source, point.line, str(error)))) from None
+        raise _error(source, point.line, str(error)) from None
     return code
