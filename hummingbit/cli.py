@@ -362,7 +362,7 @@ def _run(arguments: list[str]) -> int:
         args = _parse(arguments)
     with print_stages(), nullcontext() if args.command in SERVING else rare_collections():
         try:
-            status: int = args.run(args)
+            status: int = args.run(args) or 0
         except Exception as error:
             _name_options(error, args.option_names)
             raise

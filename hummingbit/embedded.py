@@ -211,11 +211,8 @@ def hits_of(
 
 
 def _line(hit: Hit) -> str:
-    return f"{hit.score:9.3f}  {hit.id}  {_beginning(hit)}".rstrip()
-
-
-def _beginning(hit: Hit) -> str:
-    return "" if hit.text is None else excerpt(hit.text, REPR_TEXT)
+    beginning = "" if hit.text is None else excerpt(hit.text, REPR_TEXT)
+    return f"{hit.score:9.3f}  {hit.id}  {beginning}".rstrip()
 
 
 # What collections of this process and of a service have in common.

@@ -78,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Print the global level, and the classes and documents of the lowest levels."""
     for option in ("documents", "limit"):
         if getattr(args, option) < (least := 3 if option == "documents" else 0):
@@ -150,7 +150,6 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         lines.append(f"{args.out}: all {len(data):,} documents, the worst first")
     print_result(args, result, lines)
-    return 0
 
 
 def _encoder(args: argparse.Namespace) -> Encoder:

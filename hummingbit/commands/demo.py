@@ -95,7 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Build the corpus, train, index, evaluate, and serve until interrupted."""
     model, line = choose_model(args.model)
     name = {None: ENCODER, STATIC: STATIC_ENCODER}.get(model, MODEL_ENCODER)
@@ -129,10 +129,9 @@ def run(args: argparse.Namespace) -> int:
         _print_figures(topics, items, trained.encoder, collection)
         _print_examples(collection)
     if args.no_serve:
-        return 0
+        return
     _print_curl(args.host, args.port)
     serve(Settings(data_dir=args.data_dir, host=args.host, port=args.port))
-    return 0
 
 
 def _recipe(model: str | None, model_name: str | None) -> ClassCodeRecipe | ModelRecipe | Recipe:

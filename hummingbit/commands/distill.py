@@ -97,7 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Train the student of a teacher, and print how far the two agree and where the encoder is."""
     recipe = _recipe(args)
     if args.word_vectors and not isinstance(recipe, ClassCodeRecipe):
@@ -138,7 +138,6 @@ def run(args: argparse.Namespace) -> int:
         )
         print(without_controls(f"the lowest levels: {lowest}; encoder.json has ten"))
     print_trained(args.out, trained)
-    return 0
 
 
 def _recipe(args: argparse.Namespace) -> DistillationRecipe | ClassCodeRecipe:

@@ -13,6 +13,7 @@ import numpy as np
 from hummingbit.commands.options import (
     Actions,
     OptionError,
+    add_command,
     add_data_dir,
     add_data_dir_or_url,
     add_option,
@@ -52,7 +53,7 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_export)
 
 
-def run_export(args: argparse.Namespace) -> int:
+def run_export(args: argparse.Namespace) -> None:
     """Write the graph, after checking that onnxruntime gives the codes of the golden inputs."""
     if args.onnx.exists() and not args.overwrite:
         raise OptionError(f"--onnx {args.onnx}: the file exists; --overwrite replaces it")
@@ -70,7 +71,6 @@ def run_export(args: argparse.Namespace) -> int:
     result = {"file": str(args.onnx), "n_bits": encoder.n_bits, "bytes": len(model)}
     line = f"{args.onnx}: {encoder.n_bits} bits, {size}; the golden inputs give the same codes"
     print_result(args, result, line)
-    return 0
 
 
 def print_installed(args: argparse.Namespace, name: str, encoder: Encoder) -> None:
@@ -97,7 +97,7 @@ def _golden_inputs(folder: Path, encoder: Encoder) -> list[str] | np.ndarray:
 
 def configure_sharing(actions: Actions) -> None:
     """Add ``push`` and ``pull``."""
-    sending = actions.add_parser("push", help="upload an encoder to the Hugging Face Hub")
+    sending = add_command(actions, "push", run_push, "upload an encoder to the Hugging Face Hub")
     sending.add_argument("name", metavar="NAME")
     where = sending.add_mutually_exclusive_group(required=True)
     where.add_argument(
@@ -107,20 +107,18 @@ def configure_sharing(actions: Actions) -> None:
     add_option(sending, "--private", "make a private repository")
     add_option(sending, "--license NAME", "for the model card, such as apache-2.0")
     add_option(sending, "--language CODE", "for the model card, such as en")
-    sending.set_defaults(run=run_push)
-    getting = actions.add_parser("pull", help="install an encoder from the Hugging Face Hub")
+    getting = add_command(actions, "pull", run_pull, "install an encoder from the Hugging Face Hub")
     getting.add_argument(
         "repository", metavar="REPOSITORY", help="NAMESPACE/NAME, or a folder that push wrote"
     )
     add_option(getting, "--revision NAME", "a branch, a tag or a commit")
     add_option(getting, "--name NAME", "its name in the data folder (default: the repository's)")
-    getting.set_defaults(run=run_pull)
     for action in (sending, getting):
         add_data_dir(action)
         add_json(action)
 
 
-def run_push(args: argparse.Namespace) -> int:
+def run_push(args: argparse.Namespace) -> None:
     """Upload the encoder's files and a model card, or write them to a folder."""
     folder = EncoderFolder(args.data_dir / "encoders").folder(args.name)
     title = args.name if args.repository is None else args.repository.rpartition("/")[2]
@@ -132,15 +130,14 @@ def run_push(args: argparse.Namespace) -> int:
             push_to_folder(folder, args.folder, card)
         line = f"{args.folder}: the files of a repository, with a model card"
         print_result(args, {"name": args.name, "folder": str(args.folder)}, line)
-        return 0
+        return
     begin_stage(f"uploading {args.name} to {args.repository}")
     with naming(args.repository):
         address = push(folder, args.repository, private=args.private, card=card)
     print_result(args, {"name": args.name, "url": address}, address)
-    return 0
 
 
-def run_pull(args: argparse.Namespace) -> int:
+def run_pull(args: argparse.Namespace) -> None:
     """Check the encoder in full and install it; an existing one is never replaced."""
     name = args.name or Path(args.repository).resolve().name
     check_name(name, "--name")
@@ -148,7 +145,6 @@ def run_pull(args: argparse.Namespace) -> int:
     with naming(args.repository):
         encoder = pull(args.repository, args.data_dir / "encoders" / name, revision=args.revision)
     print_installed(args, name, encoder)
-    return 0
 
 
 # ``hummingbit encoder ACTION``: the encoders of a data folder or of a service.
@@ -160,15 +156,12 @@ DETAILS = ("fingerprint", "n_bits", "kind", "dimension", "metadata")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    install = actions.add_parser("install", help="copy an encoder into a data folder")
+    install = add_command(actions, "install", run_install, "copy an encoder into a data folder")
     install.add_argument("folder", type=Path, metavar="FOLDER", help="a trained encoder")
     add_option(install, "--name NAME", "its name in the data folder (default: the name of FOLDER)")
-    install.set_defaults(run=run_install)
-    listing = actions.add_parser("list", help="list the encoders")
-    listing.set_defaults(run=run_list)
-    show = actions.add_parser("show", help="print an encoder's manifest and figures as JSON")
+    listing = add_command(actions, "list", run_list, "list the encoders")
+    show = add_command(actions, "show", run_show, "print an encoder's manifest and figures as JSON")
     show.add_argument("name", metavar="NAME")
-    show.set_defaults(run=run_show)
     export = "write an encoder as an ONNX file, for runtimes without Python"
     configure_export(actions.add_parser("export", help=export))
     configure_sharing(actions)
@@ -179,7 +172,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_json(action)
 
 
-def run_install(args: argparse.Namespace) -> int:
+def run_install(args: argparse.Namespace) -> None:
     """Check the encoder in full, copy it, and load the copy.
 
     A running service sees it at once. An existing encoder is never replaced.
@@ -189,7 +182,6 @@ def run_install(args: argparse.Namespace) -> int:
     begin_stage(f"checking and copying {args.folder}")
     encoder = install_artifact(args.folder, args.data_dir / "encoders" / name)
     print_installed(args, name, encoder)
-    return 0
 
 
 def run_list(args: argparse.Namespace) -> int:
@@ -209,13 +201,12 @@ def run_list(args: argparse.Namespace) -> int:
     return 1 if unavailable else 0
 
 
-def run_show(args: argparse.Namespace) -> int:
+def run_show(args: argparse.Namespace) -> None:
     """Print the manifest and the figures of an encoder."""
     with open_encoders(args) as encoders:
         encoder = encoders.load(args.name)
         properties = {name: getattr(encoder, name) for name in DETAILS}
         print_json({"name": args.name, **properties, "figures": encoders.figures(args.name)})
-    return 0
 
 
 def _line(encoder: Mapping[str, Any]) -> str:

@@ -263,7 +263,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_compare, oversample=None, codes_weights=None, teacher=None)
 
 
-def run_compare(args: argparse.Namespace) -> int:
+def run_compare(args: argparse.Namespace) -> None:
     """Print the figures of each system, and the significance of their differences."""
     names = list(dict.fromkeys(args.names))
     if args.runs and args.qrels is None:
@@ -283,7 +283,6 @@ def run_compare(args: argparse.Namespace) -> int:
             print_comparison(comparison)
     if args.json:
         print_or_write_json(args, comparison_to_json(systems, comparisons))
-    return 0
 
 
 def _evaluate(args: argparse.Namespace, names: list[str]) -> dict[str, Evaluation]:
@@ -430,7 +429,7 @@ def configure_curve(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_curve)
 
 
-def run_curve(args: argparse.Namespace) -> int:
+def run_curve(args: argparse.Namespace) -> None:
     """Train at each share of the labels, the smallest first, and print a line for each.
 
     If the result is printed as JSON, these lines go to standard error.
@@ -476,7 +475,6 @@ def run_curve(args: argparse.Namespace) -> int:
             "classifier baseline": [point.baseline for point in points],
         }
         write_text(args.plot, draw_label_curve([point.labels for point in points], lines, metric))
-    return 0
 
 
 def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metric: str) -> Point:

@@ -23,6 +23,7 @@ from hummingbit.commands.options import (
     BitsOption,
     OptionError,
     add_action,
+    add_command,
     add_filter,
     add_folder,
     add_label_field,
@@ -33,6 +34,7 @@ from hummingbit.commands.options import (
     add_service,
     filling,
     layout_of,
+    open_collection,
     open_collections,
     open_folder,
     open_input,
@@ -314,30 +316,26 @@ def run_add(args: argparse.Namespace) -> int:
         return _end_ingestion(args, folder, collection, report)
 
 
-def run_get(args: argparse.Namespace) -> int:
+def run_get(args: argparse.Namespace) -> None:
     """Print stored documents as JSON lines."""
-    with open_collections(args, writable=False) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=False) as collection:
         for id_, document in zip(args.ids, collection.get_many(args.ids), strict=True):
             if document is None:
                 raise UnknownDocument(
                     f"collection {args.collection!r} has no document {id_[:80]!r}"
                 )
             print(json.dumps(_to_json(document), ensure_ascii=False))
-    return 0
 
 
-def run_count(args: argparse.Namespace) -> int:
+def run_count(args: argparse.Namespace) -> None:
     """Print the number of documents, or of those that match the filter."""
     filter_ = read_filter(args)
-    with open_collections(args, writable=False) as folder:
+    with open_collection(args, writable=False) as collection:
         begin_stage("filtering documents")
-        collection = folder.collection(args.collection)
         documents = collection.count(filter_)
         warnings = [] if documents else collection.explain_no_hits(filter_)
     result = {"collection": args.collection, "documents": documents}
     print_result(args, result, str(documents), warnings)
-    return 0
 
 
 def _read_selection(args: argparse.Namespace) -> Filter | None:
@@ -352,11 +350,10 @@ def _read_selection(args: argparse.Namespace) -> Filter | None:
     return filter_
 
 
-def run_delete(args: argparse.Namespace) -> int:
+def run_delete(args: argparse.Namespace) -> None:
     """Delete documents; unknown ids are ignored."""
     filter_ = _read_selection(args)
-    with open_collections(args, writable=True) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=True) as collection:
         begin_stage("deleting documents")
         if filter_ is None:
             deleted = collection.delete(args.ids).deleted
@@ -367,10 +364,9 @@ def run_delete(args: argparse.Namespace) -> int:
     result = {"collection": args.collection, "deleted": deleted, "documents": left}
     line = f"{args.collection}: {counted(deleted, 'document')} deleted; {left:,} in all"
     print_result(args, result, line, warnings)
-    return 0
 
 
-def run_payload(args: argparse.Namespace) -> int:
+def run_payload(args: argparse.Namespace) -> None:
     """Change payloads; unknown ids are ignored."""
     filter_ = _read_selection(args)
     changes = {
@@ -389,22 +385,19 @@ def run_payload(args: argparse.Namespace) -> int:
             "expires_at": time,
         }
     )
-    with open_collections(args, writable=True) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=True) as collection:
         begin_stage("changing payloads")
         result = collection.update_payloads([update], args.if_generation)
         warnings = [] if result.matched else collection.explain_no_hits(filter_)
     line = f"{counted(result.updated, 'payload')} changed of {counted(result.matched, 'document')}"
     answer = {"collection": args.collection, **result._asdict()}
     print_result(args, answer, f"{args.collection}: {line}", warnings)
-    return 0
 
 
-def run_scroll(args: argparse.Namespace) -> int:
+def run_scroll(args: argparse.Namespace) -> None:
     """Print documents as JSON lines, in the order of fields or of insertion."""
     filter_, sort = read_filter(args), parse_sort(args.sort)
-    with open_collections(args, writable=False) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=False) as collection:
         documents = itertools.chain.from_iterable(pages_of(collection, filter_, sort))
         for position, document in enumerate(itertools.islice(documents, args.limit)):
             if sort and not position:
@@ -413,27 +406,24 @@ def run_scroll(args: argparse.Namespace) -> int:
             if args.payload_fields is not None:
                 record["payload"] = select_fields(document.payload, args.payload_fields)
             print(json.dumps(record, ensure_ascii=False))
-    return 0
 
 
-def run_facets(args: argparse.Namespace) -> int:
+def run_facets(args: argparse.Namespace) -> None:
     """Print how many documents have each value, or are in each interval."""
     filter_ = read_filter(args)
     facets = [
         Facet(field, args.limit, args.interval, args.calendar_interval) for field in args.fields
     ]
-    with open_collections(args, writable=False) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=False) as collection:
         counted = collection.facets(facets, filter_)
         warnings = explain_no_values(collection, counted.facets)
         warnings += [] if counted.documents else collection.explain_no_hits(filter_)
     if args.json:
         answer = {**counted._asdict(), "facets": [facet._asdict() for facet in counted.facets]}
         print_json(with_warnings(answer, warnings))
-        return 0
+        return
     print_warnings(warnings)
     print_facets(counted.facets)
-    return 0
 
 
 def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport:
@@ -591,7 +581,7 @@ def configure_duplicates(actions: Actions) -> None:
     add_json(duplicates, "the clusters and, last, the summary as JSON lines")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Print a cluster a line, as JSON; with ``--delete``, keep only one of each."""
     criteria = DuplicateCriteria(args.radius, args.confirm, args.shingle)
     clusters, others = 0, []
@@ -613,7 +603,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(summary, ensure_ascii=False))
     print(f"{args.collection}: {outcome}", file=sys.stderr)
-    return 0
 
 
 # ``hummingbit index import --from STORE``: points of other stores into a collection.
@@ -756,15 +745,13 @@ def configure_transfer(actions: Actions) -> None:
     add_json(into)
 
 
-def run_export(args: argparse.Namespace) -> int:
+def run_export(args: argparse.Namespace) -> None:
     """Write one generation of the collection."""
-    with open_collections(args, writable=False) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=False) as collection:
         total = len(collection)
         with open_output(args.file) as stream, count_in_stage("exporting", total) as advance:
             exported = export_collection(collection, stream, advance)
     print(f"{args.collection}: {counted(exported, 'document')} exported", file=sys.stderr)
-    return 0
 
 
 def run_import(args: argparse.Namespace) -> int:
@@ -797,9 +784,10 @@ def run_import(args: argparse.Namespace) -> int:
 
 def configure_upkeep(actions: Actions) -> None:
     """Add the actions."""
-    list_ = actions.add_parser("list", help="list the collections, and those that cannot be opened")
+    list_ = add_command(
+        actions, "list", run_list, "list the collections, and those that cannot be opened"
+    )
     add_folder(list_)
-    list_.set_defaults(run=run_list)
     stats = add_action(actions, "stats", run_stats, "describe a collection and its codes, as JSON")
     verify = add_action(actions, "verify", run_verify, "check every document, code and checksum")
     add_option(verify, "--accept-loss", "if acknowledged writes are missing, continue without them")
@@ -835,8 +823,8 @@ def configure_upkeep(actions: Actions) -> None:
         help="the fields of payloads to index, and no others; without any, list the indexed ones",
     )
     add_option(fields, "--none", "index no fields")
-    train = actions.add_parser(
-        "train", help="train an encoder on a collection of a service, as a job there"
+    train = add_command(
+        actions, "train", run_train, "train an encoder on a collection of a service, as a job there"
     )
     train.add_argument("collection", metavar="COLLECTION", help="a collection or an alias")
     add_option(
@@ -860,7 +848,6 @@ def configure_upkeep(actions: Actions) -> None:
     add_label_field(train)
     add_service(train)
     add_json(train)
-    train.set_defaults(run=run_train)
     drop = add_action(actions, "drop", run_drop, "delete a collection and all of its documents")
     for action in (list_, stats, verify, compact, rank, language, fields, drop):
         add_json(action)
@@ -878,7 +865,7 @@ def _parse_setting(value: str) -> tuple[str, bool | float | str]:
     return name, parsed if isinstance(parsed, bool | int | float) else text
 
 
-def run_train(args: argparse.Namespace) -> int:
+def run_train(args: argparse.Namespace) -> None:
     """Wait until a service has trained an encoder, and print what it is called."""
     from hummingbit.remote import wait_for  # noqa: PLC0415 - only a service needs it
 
@@ -896,10 +883,9 @@ def run_train(args: argparse.Namespace) -> int:
             f"to use it: hummingbit reindex {args.collection} --encoder {result['encoder']} {into}"
         )
     print_result(args, {"job": job["id"], **result}, "\n".join(lines))
-    return 0
 
 
-def run_list(args: argparse.Namespace) -> int:
+def run_list(args: argparse.Namespace) -> None:
     """Print a collection a line: name, documents, bits, encoder."""
     with open_collections(args, writable=False) as folder:
         collections: list[dict[str, Any]] = [
@@ -921,16 +907,13 @@ def run_list(args: argparse.Namespace) -> int:
     ]
     lines += [f"{info['name']}\tcannot be opened: {info['reason']}" for info in unavailable]
     print_result(args, {"collections": collections, "unavailable": unavailable}, lines)
-    return 0
 
 
-def run_stats(args: argparse.Namespace) -> int:
+def run_stats(args: argparse.Namespace) -> None:
     """Print the statistics of a collection as JSON."""
-    with open_collections(args, writable=False) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=False) as collection:
         begin_stage(f"measuring {counted(len(collection), 'code')}")
         print_json(collection.stats())
-    return 0
 
 
 def run_verify(args: argparse.Namespace) -> int:
@@ -950,20 +933,18 @@ def run_verify(args: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def run_compact(args: argparse.Namespace) -> int:
+def run_compact(args: argparse.Namespace) -> None:
     """Rewrite a collection without deleted documents, and print its size before and after."""
-    with open_collections(args, writable=True) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=True) as collection:
         before = collection.bytes_on_disk()
         begin_stage(f"rewriting {args.collection}")
         collection.compact()
         after = collection.bytes_on_disk()
     result = {"collection": args.collection, "bytes_before": before, "bytes_after": after}
     print_result(args, result, f"{args.collection}: {before:,} bytes before, {after:,} after")
-    return 0
 
 
-def run_rank(args: argparse.Namespace) -> int:
+def run_rank(args: argparse.Namespace) -> None:
     """Set a collection's default ranking, and the weight of codes beside words."""
     check_weight(args)
     with open_workbench(args, writable=True) as bench:
@@ -984,29 +965,25 @@ def run_rank(args: argparse.Namespace) -> int:
         f" have the weight {result['hybrid_weight']:g}"
     )
     print_result(args, result, sentence)
-    return 0
 
 
-def run_language(args: argparse.Namespace) -> int:
+def run_language(args: argparse.Namespace) -> None:
     """Set the language of a collection's texts, or print it."""
-    with open_collections(args, writable=args.language is not None) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=args.language is not None) as collection:
         if args.language is not None:
             collection.set_language(args.language)
         language = collection.language
     result = {"collection": args.collection, "language": language}
     said = "English, by an earlier version" if language is None else language
     print_result(args, result, f"{args.collection}: {said}")
-    return 0
 
 
-def run_fields(args: argparse.Namespace) -> int:
+def run_fields(args: argparse.Namespace) -> None:
     """Index fields of payloads, and print which are indexed."""
     if args.none and args.fields:
         raise OptionError("--none: cannot be combined with fields")
     changes = bool(args.fields) or args.none
-    with open_collections(args, writable=changes) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=changes) as collection:
         warnings = []
         if changes:
             begin_stage(f"indexing fields of {counted(len(collection), 'document')}")
@@ -1015,16 +992,14 @@ def run_fields(args: argparse.Namespace) -> int:
     result = {"collection": args.collection, "indexed_fields": indexed}
     line = f"{args.collection}: indexed fields: {', '.join(indexed) or 'none'}"
     print_result(args, result, line, warnings)
-    return 0
 
 
-def run_drop(args: argparse.Namespace) -> int:
+def run_drop(args: argparse.Namespace) -> None:
     """Delete a collection, even one that cannot be opened."""
     with open_collections(args, writable=True) as folder:
         folder.drop_collection(args.collection)
     result = {"collection": args.collection, "dropped": True}
     print_result(args, result, f"{args.collection}: dropped")
-    return 0
 
 
 # ``hummingbit alias`` and ``reindex``: second names and other encoders of collections.
@@ -1033,42 +1008,36 @@ def run_drop(args: argparse.Namespace) -> int:
 def configure_alias(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="list the aliases and their collections")
-    listing.set_defaults(run=list_aliases)
-    set_ = actions.add_parser("set", help="point an alias at a collection, in one step")
+    listing = add_command(actions, "list", list_aliases, "list the aliases and their collections")
+    set_ = add_command(actions, "set", set_alias, "point an alias at a collection, in one step")
     set_.add_argument("alias", metavar="ALIAS")
     set_.add_argument("collection", metavar="COLLECTION")
-    set_.set_defaults(run=set_alias)
-    remove = actions.add_parser("remove", help="remove an alias; the collection stays")
+    remove = add_command(actions, "remove", remove_alias, "remove an alias; the collection stays")
     remove.add_argument("alias", metavar="ALIAS")
-    remove.set_defaults(run=remove_alias)
     for action in (listing, set_, remove):
         add_folder(action)
         add_json(action)
 
 
-def list_aliases(args: argparse.Namespace) -> int:
+def list_aliases(args: argparse.Namespace) -> None:
     """Print an alias a line."""
     with open_collections(args, writable=False) as folder:
         aliases = {**folder.aliases()}
     lines = [f"{alias}\t{collection}" for alias, collection in aliases.items()]
     print_result(args, {"aliases": aliases}, lines)
-    return 0
 
 
-def set_alias(args: argparse.Namespace) -> int:
+def set_alias(args: argparse.Namespace) -> None:
     """Set an alias, in one step."""
     _change_aliases(args, AddAlias(args.alias, args.collection))
     set_ = {"alias": args.alias, "collection": args.collection}
     print_result(args, set_, f"{args.alias}\t{args.collection}")
-    return 0
 
 
-def remove_alias(args: argparse.Namespace) -> int:
+def remove_alias(args: argparse.Namespace) -> None:
     """Remove an alias."""
     _change_aliases(args, RemoveAlias(args.alias))
     print_result(args, {"alias": args.alias, "removed": True}, f"{args.alias}: removed")
-    return 0
 
 
 def _change_aliases(args: argparse.Namespace, action: AliasAction) -> None:
@@ -1093,7 +1062,7 @@ def configure_reindex(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_reindex)
 
 
-def run_reindex(args: argparse.Namespace) -> int:
+def run_reindex(args: argparse.Namespace) -> None:
     """Re-encode every document; if that fails, no new collection is left behind."""
     if args.alias is not None:
         check_name(args.alias, "--alias")
@@ -1103,7 +1072,6 @@ def run_reindex(args: argparse.Namespace) -> int:
         )
     result = {"collection": args.into, "documents": documents, "alias": args.alias}
     print_result(args, result, reindexed_line(result))
-    return 0
 
 
 # ``hummingbit index ACTION``: build and maintain collections of documents.

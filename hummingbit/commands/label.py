@@ -16,6 +16,7 @@ from hummingbit.commands.options import (
     BitsOption,
     OptionError,
     add_action,
+    add_command,
     add_data_dir,
     add_label_field,
     add_option,
@@ -60,7 +61,7 @@ POOL_DEPTH = 50
 """Hits of each ranking that are pooled."""
 
 
-def run_pool(args: argparse.Namespace) -> int:
+def run_pool(args: argparse.Namespace) -> None:
     """Write a CSV with the answers of all rankings to each question, for a person to grade."""
     if args.n < 1:
         raise OptionError(f"-n is {args.n}; it must be at least 1")
@@ -84,7 +85,6 @@ def run_pool(args: argparse.Namespace) -> int:
         "Fill in the column grade (0 not relevant, 1 related, 2 relevant, 3 exact answer), then:"
         f" {shlex.join(command)} --out DIR"
     )
-    return 0
 
 
 def run_judged(args: argparse.Namespace) -> int:
@@ -122,7 +122,7 @@ def _where(args: argparse.Namespace) -> list[str]:
 # ``hummingbit label import|export``: labels and judgements from and to files.
 
 
-def run_export(args: argparse.Namespace) -> int:
+def run_export(args: argparse.Namespace) -> None:
     """Write every label and judgement, or the judgements as qrels or their queries."""
     with open_workbench(args, writable=False) as bench:
         begin_stage("reading labels and judgements")
@@ -139,10 +139,9 @@ def run_export(args: argparse.Namespace) -> int:
     if args.format == JSONL:
         counts = f"{counted(len(labels), 'label')} and {counts}"
     print(f"{args.collection}: {counts} exported", file=sys.stderr)
-    return 0
 
 
-def run_import(args: argparse.Namespace) -> int:
+def run_import(args: argparse.Namespace) -> None:
     """Import records; each replaces the person's earlier one."""
     with open_input(args.file) as (stream, name):
         content = stream.read()
@@ -158,7 +157,6 @@ def run_import(args: argparse.Namespace) -> int:
     result = {"collection": args.collection, **report}
     changed = counted(report["changed"], "record")
     print_result(args, result, f"{args.collection}: {changed} changed{skipped}")
-    return 0
 
 
 # ``hummingbit label ACTION``: labels and judgements, what to label next, and retraining.
@@ -173,7 +171,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     _configure_labels(actions)
     _configure_files(actions)
-    retrain = actions.add_parser("retrain", help="train an encoder on the labels, as a job")
+    retrain = add_command(
+        actions, "retrain", run_retrain, "train an encoder on the labels, as a job"
+    )
     retrain.add_argument("collection", metavar="COLLECTION", help="a collection or an alias")
     add_option(retrain, "--into NAME", "the name of the new collection")
     add_option(retrain, "--alias NAME", "the alias to move to it (default: COLLECTION)")
@@ -190,22 +190,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_option(retrain, "--epochs N", "passes over the documents")
     add_option(retrain, "--bits N", "bits in a code", dest="n_bits", action=BitsOption)
     add_option(retrain, "--seed N", "of the choice of labels and of training (default: 0)")
-    retrain.set_defaults(run=run_retrain)
-    confirm = actions.add_parser("confirm", help="go live with the encoder of a retraining")
-    confirm.set_defaults(run=run_confirm)
-    back = actions.add_parser("take-back", help="move the alias back to the old collection")
-    back.set_defaults(run=run_take_back)
+    confirm = add_command(
+        actions, "confirm", run_confirm, "go live with the encoder of a retraining"
+    )
+    back = add_command(
+        actions, "take-back", run_take_back, "move the alias back to the old collection"
+    )
     for action in (confirm, back):
         action.add_argument("job", metavar="JOB", help="the id of the retraining")
     for action in (retrain, confirm, back):
         add_service(action)
         add_json(action)
-    train = actions.add_parser(
-        "train", help="train for the retraining jobs of a service without torch"
+    train = add_command(
+        actions, "train", run_train, "train for the retraining jobs of a service without torch"
     )
     add_data_dir(train)
     add_option(train, "--once", "exit when no job is waiting")
-    train.set_defaults(run=run_train)
 
 
 def _configure_labels(actions: Actions) -> None:
@@ -274,7 +274,7 @@ def _configure_files(actions: Actions) -> None:
     add_option(into, "--who NAME", "the person of lines that name none")
 
 
-def run_suggest(args: argparse.Namespace) -> int:
+def run_suggest(args: argparse.Namespace) -> None:
     """Print a document a line: its id, its guessed labels, and the beginning of its text."""
     if not 1 <= args.n <= MAX_SUGGESTED:
         raise OptionError(f"-n is {args.n}; it must be from 1 to {MAX_SUGGESTED:,}")
@@ -294,10 +294,9 @@ def run_suggest(args: argparse.Namespace) -> int:
         print("\t".join(map(without_controls, columns)))
     if not suggestions["documents"]:
         print(f"{args.collection}: there is no document left to label", file=sys.stderr)
-    return 0
 
 
-def run_set(args: argparse.Namespace) -> int:
+def run_set(args: argparse.Namespace) -> None:
     """Set or remove a person's labels of a document."""
     if args.remove and args.labels:
         raise OptionError("--remove: cannot be combined with LABEL; it removes all your labels")
@@ -306,17 +305,16 @@ def run_set(args: argparse.Namespace) -> int:
         changed = bench.labels(args.collection).set(args.id, labels, grade=args.grade, who=args.who)
     line = f"{args.id}: {'changed' if changed else 'unchanged'}"
     print_result(args, {"id": args.id, "changed": changed}, line)
-    return 0
 
 
-def run_stats(args: argparse.Namespace) -> int:
+def run_stats(args: argparse.Namespace) -> None:
     """Print counts, agreement, and the expected gain of further labels."""
     with open_workbench(args, writable=False) as bench:
         begin_stage("counting labels and measuring agreement")
         stats = bench.labels(args.collection).stats(args.label_field)
     if args.json:
         print_json(stats)
-        return 0
+        return
     print(f"{stats['labelled']:,} of {counted(stats['documents'], 'document')} labelled")
     for label in stats["labels"]:
         print(f"  {label['label']}\t{label['documents']:,}")
@@ -336,7 +334,6 @@ def run_stats(args: argparse.Namespace) -> int:
         count = gain["labels_to_one_percent"]
         print(f"a classifier of the labels is right on {gain['accuracy']:.1%}", end="")
         print("" if count is None else f"; {counted(count, 'more label')} would add about a point")
-    return 0
 
 
 def run_retrain(args: argparse.Namespace) -> int:
@@ -376,25 +373,23 @@ def run_retrain(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_confirm(args: argparse.Namespace) -> int:
+def run_confirm(args: argparse.Namespace) -> None:
     """Wait until the new encoder is live."""
     from hummingbit.remote import wait_for  # noqa: PLC0415 - only a service needs it
 
     with service_at(args) as client:
         result = wait_for(client, client.confirm(args.job))
     print_result(args, result, reindexed_line(result))
-    return 0
 
 
-def run_take_back(args: argparse.Namespace) -> int:
+def run_take_back(args: argparse.Namespace) -> None:
     """Move the alias back to the old collection."""
     with service_at(args) as client:
         alias = client.take_back(args.job)
     print_result(args, alias, f"{alias['alias']}\t{alias['collection']}")
-    return 0
 
 
-def run_train(args: argparse.Namespace) -> int:
+def run_train(args: argparse.Namespace) -> None:
     """Train for the retraining jobs of a service on the same data folder."""
     # Imported here, because only this action needs it and it takes long.
     from hummingbit.service.jobs.training_process import (  # noqa: PLC0415
@@ -417,5 +412,5 @@ def run_train(args: argparse.Namespace) -> int:
                     print(f"training for job {folder.name}", flush=True)
                     run_training(folder, lock)
         if args.once:
-            return 0
+            return
         time.sleep(SECONDS_BETWEEN_LOOKS)

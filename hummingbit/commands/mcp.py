@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Serve until the client closes standard input, or for ever."""
     try:
         from hummingbit.integrations.mcp import make_server  # noqa: PLC0415 - an option
@@ -75,7 +75,6 @@ def run(args: argparse.Namespace) -> int:
             server.run()
         else:
             server.run("streamable-http", host="127.0.0.1", port=args.http)
-    return 0
 
 
 def _names_in(data_dir: Path) -> list[str]:

@@ -27,7 +27,7 @@ from hummingbit.encoder.codes import CodeError, check_n_bits
 from hummingbit.foundation.errors import HummingbitError, InputError
 from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.backend import AnyCollection
+from hummingbit.index.backend import AnyCollection, CollectionBackend
 from hummingbit.index.catalog import NAME, RULE, EncoderFolder
 from hummingbit.index.data_folder import BACKENDS, DataFolder, DataFolderLocation
 from hummingbit.index.errors import DataFolderError, DataFolderInUse
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hummingbit.corpus.tables import FieldTypes
     from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
     from hummingbit.local import LocalWorkbench
-    from hummingbit.remote import RemoteEncoders, RemoteFolder
+    from hummingbit.remote import RemoteCollection, RemoteEncoders, RemoteFolder
     from hummingbit.training.data import TrainingData
     from hummingbit.training.word_vectors import WordVectors
 
@@ -569,19 +569,27 @@ def _report_bad_line(bad: BadLine) -> None:
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 
 
+def add_command(
+    actions: Actions, name: str, run: Callable[[argparse.Namespace], int | None], summary: str
+) -> argparse.ArgumentParser:
+    """Add an action and return it; `run` returns the exit status, or None for 0."""
+    command = actions.add_parser(name, help=summary)
+    command.set_defaults(run=run)
+    return command
+
+
 def add_action(
     actions: Actions,
     name: str,
-    run: Callable[[argparse.Namespace], int],
+    run: Callable[[argparse.Namespace], int | None],
     summary: str,
     *,
     with_url: bool = True,
 ) -> argparse.ArgumentParser:
     """Add an action on a COLLECTION, of a data folder or `with_url` of a service; return it."""
-    action = actions.add_parser(name, help=summary)
+    action = add_command(actions, name, run, summary)
     action.add_argument("collection", metavar="COLLECTION")
     add_folder(action, with_url=with_url)
-    action.set_defaults(run=run)
     return action
 
 
@@ -640,6 +648,15 @@ def open_collections(args: argparse.Namespace, *, writable: bool) -> DataFolder 
     from hummingbit.remote import RemoteFolder  # noqa: PLC0415 - only a service needs it
 
     return RemoteFolder(service_at(args))
+
+
+@contextmanager
+def open_collection(
+    args: argparse.Namespace, *, writable: bool
+) -> Iterator[CollectionBackend | RemoteCollection]:
+    """Yield the COLLECTION, here or at a service, as :func:`open_collections` opens it."""
+    with open_collections(args, writable=writable) as folder:
+        yield folder.collection(args.collection)
 
 
 def open_workbench(args: argparse.Namespace, *, writable: bool) -> LocalWorkbench | RemoteFolder:

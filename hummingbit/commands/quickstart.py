@@ -304,7 +304,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Survey the source, train, compare, index and serve."""
     name = args.name or name_of(args.source)
     if not NAME.fullmatch(name):
@@ -323,7 +323,7 @@ def run(args: argparse.Namespace) -> int:
         _print_row("few", few)
     _check_judged(corpus, judged)
     if args.inspect:
-        return 0
+        return
     _check_can_learn(corpus)
     passages = _passages_for(corpus, args.passages)
     training = corpus.training_documents
@@ -353,9 +353,8 @@ def run(args: argparse.Namespace) -> int:
         collection.set_ranking(choice.ranking)
         _print_example(collection, corpus, name, data_dir)
     if args.no_serve:
-        return 0
+        return
     serve(Settings(data_dir=data_dir, host=args.host, port=args.port))
-    return 0
 
 
 @contextmanager

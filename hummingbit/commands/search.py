@@ -17,7 +17,7 @@ from hummingbit.commands.options import (
     add_folder,
     add_option,
     as_json,
-    open_collections,
+    open_collection,
     parse_json_option,
     read_filter,
 )
@@ -116,7 +116,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run, option_names={"hybrid": "--codes-weight"})
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Print a hit a line: distance, confidence, id, the requested fields, an excerpt of its text.
 
     On a terminal, and if it is asked for, the excerpt has a line of its own.
@@ -126,14 +126,14 @@ def run(args: argparse.Namespace) -> int:
     if args.with_text is None:
         args.with_text = not args.json
     if args.complete:
-        return _print_completions(args)
+        _print_completions(args)
+        return
     vector = _read_vector(args)
     query = Query(text=args.text, vector=vector, code=args.code, id=args.id)
     options, filter_ = _read_options(args), read_filter(args)
     if filter_ is not None:
         options["filter"] = as_json(filter_)
-    with open_collections(args, writable=False) as folder:
-        collection = folder.collection(args.collection)
+    with open_collection(args, writable=False) as collection:
         if args.with_text and not args.json and collection.passages is not None:
             options["with_passage"] = True
         if args.like or args.unlike:
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
             answer = collection.answer(query, options)
     if args.json:
         print_json(answer)
-        return 0
+        return
     groups = answer.get("groups", [])
     _print_notes(answer, found_any=bool(answer["hits"] or groups))
     ranking = answer.get("rescored_by") or answer["ranking"]
@@ -157,10 +157,9 @@ def run(args: argparse.Namespace) -> int:
         for hit in group["hits"]:
             _print_hit(hit, ranking, has_text_line=args.text_lines)
     print_facets([FacetResult(**facet) for facet in answer.get("facets", [])])
-    return 0
 
 
-def _print_completions(args: argparse.Namespace) -> int:
+def _print_completions(args: argparse.Namespace) -> None:
     """Print the completions of the text, one a line.
 
     Raises:
@@ -169,14 +168,13 @@ def _print_completions(args: argparse.Namespace) -> int:
     if args.text is None:
         raise OptionError("TEXT: is missing; --complete completes its last word")
     limit = 10 if args.limit is None else args.limit
-    with open_collections(args, writable=False) as folder:
-        completions = folder.collection(args.collection).complete(args.text, limit)
+    with open_collection(args, writable=False) as collection:
+        completions = collection.complete(args.text, limit)
     if args.json:
         print_json({"completions": completions})
     else:
         for completion in completions:
             print(without_controls(completion))
-    return 0
 
 
 def _print_notes(answer: Mapping[str, Any], *, found_any: bool) -> None:

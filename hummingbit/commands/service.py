@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from hummingbit.commands.options import (
     OptionError,
+    add_command,
     add_filter,
     add_option,
     add_service,
@@ -27,6 +28,7 @@ from hummingbit.service.schemas.responses import JobInfo, JobState
 from hummingbit.service.settings import (
     Configuration,
     Settings,
+    description_of,
     flag_of,
     load_settings,
     settings_to_json,
@@ -50,7 +52,7 @@ def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = 
         if name in SECRETS:
             continue
         field = Settings.model_fields[name]
-        text = (field.description or "").replace("%", "%%")
+        text = description_of(name).replace("%", "%%")
         if "default:" not in text and field.default is not None:
             text += f" (default: {str(field.default).replace('%', '%%')})"
         if field.annotation is bool:
@@ -96,7 +98,7 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_serve)
 
 
-def run_serve(args: argparse.Namespace) -> int:
+def run_serve(args: argparse.Namespace) -> None:
     """Serve until interrupted."""
     settings = read_settings(args).settings
     if settings.engine == "local" and not settings.create:
@@ -112,7 +114,6 @@ def run_serve(args: argparse.Namespace) -> int:
             from hummingbit.service.server import serve  # noqa: PLC0415
 
         serve(settings)
-    return 0
 
 
 def _check_data_folder(folder: Path) -> None:
@@ -140,7 +141,7 @@ def configure_ready(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_ready)
 
 
-def run_ready(args: argparse.Namespace) -> int:
+def run_ready(args: argparse.Namespace) -> None:
     """Print what is served; a service that is not ready is an error.
 
     The key is ``HUMMINGBIT_KEY``, or else one of the keys in the settings.
@@ -157,7 +158,6 @@ def run_ready(args: argparse.Namespace) -> int:
     collections = counted(len(readiness["collections"]), "collection")
     line = f"ready: {collections}, {counted(len(readiness['encoders']), 'encoder')}"
     print_result(args, readiness, line)
-    return 0
 
 
 def _key_of(settings: Settings) -> str | None:
@@ -168,23 +168,24 @@ def _key_of(settings: Settings) -> str | None:
 def configure_config(parser: argparse.ArgumentParser) -> None:
     """Add ``show`` and ``check``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser("show", help="print the settings in effect and the source of each")
-    show.set_defaults(run=show_settings)
-    check = actions.add_parser("check", help="check that the service can start with these settings")
-    check.set_defaults(run=check_settings)
+    show = add_command(
+        actions, "show", show_settings, "print the settings in effect and the source of each"
+    )
+    check = add_command(
+        actions, "check", check_settings, "check that the service can start with these settings"
+    )
     for action in (show, check):
         add_settings(action)
         add_json(action)
 
 
-def show_settings(args: argparse.Namespace) -> int:
+def show_settings(args: argparse.Namespace) -> None:
     """Print the settings as a configuration file, without secrets."""
     configuration = read_settings(args)
     print_result(args, settings_to_json(configuration), settings_to_toml(configuration))
-    return 0
 
 
-def check_settings(args: argparse.Namespace) -> int:
+def check_settings(args: argparse.Namespace) -> None:
     """Check the settings, the keys and the address."""
     configuration = read_settings(args)
     from hummingbit.service.server import check_address  # noqa: PLC0415 - keeps --help quick
@@ -194,14 +195,13 @@ def check_settings(args: argparse.Namespace) -> int:
     n_default = len(configuration.origins) - n_set
     line = f"the settings are valid: {n_set} set, {n_default} by default"
     print_result(args, {"in_order": True, "given": n_set, "default": n_default}, line)
-    return 0
 
 
 def configure_keys(parser: argparse.ArgumentParser) -> None:
     """Add ``create``, ``list`` and ``revoke``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser(
-        "create", help="create a key and print it; it cannot be shown again"
+    create = add_command(
+        actions, "create", create_api_key, "create a key and print it; it cannot be shown again"
     )
     add_option(
         create,
@@ -223,11 +223,10 @@ def configure_keys(parser: argparse.ArgumentParser) -> None:
         default=[],
     )
     add_filter(create)
-    create.set_defaults(run=create_api_key)
-    listing = actions.add_parser("list", help="list the keys and their roles")
-    listing.set_defaults(run=list_keys)
-    revoke = actions.add_parser("revoke", help="revoke a key; it stops working at once")
-    revoke.set_defaults(run=revoke_api_key)
+    listing = add_command(actions, "list", list_keys, "list the keys and their roles")
+    revoke = add_command(
+        actions, "revoke", revoke_api_key, "revoke a key; it stops working at once"
+    )
     for action in (create, revoke):
         add_option(action, "--name NAME", "the name of the key", required=True)
     for action in (create, listing, revoke):
@@ -235,7 +234,7 @@ def configure_keys(parser: argparse.ArgumentParser) -> None:
         add_json(action)
 
 
-def create_api_key(args: argparse.Namespace) -> int:
+def create_api_key(args: argparse.Namespace) -> None:
     """Print the new key on standard output and nothing else there."""
     path = read_settings(args).settings.keys_path
     expires = None if args.expires is None else read_time("--expires", args.expires)
@@ -243,24 +242,21 @@ def create_api_key(args: argparse.Namespace) -> int:
     key = create_key(path, args.name, args.role, expires=expires, **limits)
     print_result(args, {"name": args.name, "role": args.role, "key": key}, key)
     print(f"its hash is in {path}; the key cannot be shown again", file=sys.stderr)
-    return 0
 
 
-def list_keys(args: argparse.Namespace) -> int:
+def list_keys(args: argparse.Namespace) -> None:
     """Print a key a line: its name, its role and when it was created."""
     keys = read_keys(read_settings(args).settings.keys_path)
     records = [key.model_dump(mode="json", exclude={"sha256"}, exclude_none=True) for key in keys]
     lines = [f"{key.name:<24} {key.role:<6} {key.created}{_limits_of(key)}" for key in keys]
     print_result(args, {"keys": records}, lines)
-    return 0
 
 
-def revoke_api_key(args: argparse.Namespace) -> int:
+def revoke_api_key(args: argparse.Namespace) -> None:
     """Remove the key from the file."""
     path = read_settings(args).settings.keys_path
     revoke_key(path, args.name)
     print_result(args, {"name": args.name, "revoked": True}, f"revoked {args.name}")
-    return 0
 
 
 def _limits_of(key: StoredKey) -> str:
@@ -273,14 +269,11 @@ def _limits_of(key: StoredKey) -> str:
 def configure_job(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="list the latest jobs, newest first")
+    listing = add_command(actions, "list", list_jobs, "list the latest jobs, newest first")
     add_option(listing, "--state", "only those in this state", choices=get_args(JobState))
     add_option(listing, "--limit N", "the largest number of jobs to list")
-    listing.set_defaults(run=list_jobs)
-    show = actions.add_parser("show", help="print a job as JSON")
-    show.set_defaults(run=show_job)
-    cancel = actions.add_parser("cancel", help="cancel a queued or running job")
-    cancel.set_defaults(run=cancel_job)
+    show = add_command(actions, "show", show_job, "print a job as JSON")
+    cancel = add_command(actions, "cancel", cancel_job, "cancel a queued or running job")
     for action in (show, cancel):
         action.add_argument("job", metavar="JOB", help="its id")
     for action in (listing, show, cancel):
@@ -288,27 +281,24 @@ def configure_job(parser: argparse.ArgumentParser) -> None:
         add_json(action)
 
 
-def list_jobs(args: argparse.Namespace) -> int:
+def list_jobs(args: argparse.Namespace) -> None:
     """Print a job a line."""
     with service_at(args) as client:
         jobs = client.jobs(limit=args.limit, state=args.state)
     print_result(args, {"jobs": jobs}, map(_job_line, jobs))
-    return 0
 
 
-def show_job(args: argparse.Namespace) -> int:
+def show_job(args: argparse.Namespace) -> None:
     """Print a job as the service describes it."""
     with service_at(args) as client:
         print_json(client.job(args.job))
-    return 0
 
 
-def cancel_job(args: argparse.Namespace) -> int:
+def cancel_job(args: argparse.Namespace) -> None:
     """Cancel a job; a running one stops after its current step."""
     with service_at(args) as client:
         job = client.cancel_job(args.job)
     print_result(args, job, _job_line(job))
-    return 0
 
 
 def _job_line(job: JobInfo) -> str:
@@ -336,7 +326,7 @@ def configure_completion(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_completion)
 
 
-def run_completion(args: argparse.Namespace) -> int:
+def run_completion(args: argparse.Namespace) -> None:
     """Print the script, generated from the options of every command."""
     import shtab  # noqa: PLC0415 - only this needs it
 
@@ -345,7 +335,6 @@ def run_completion(args: argparse.Namespace) -> int:
     parser = whole_parser()
     _complete_paths(parser)
     print(shtab.complete(parser, args.shell))
-    return 0
 
 
 def _complete_paths(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from hummingbit.commands.options import (
     Actions,
     OptionError,
+    add_command,
     add_folder,
     add_option,
     naming,
@@ -60,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     delete.add_argument("snapshot", metavar="SNAPSHOT", help="its id")
 
 
-def run_create(args: argparse.Namespace) -> int:
+def run_create(args: argparse.Namespace) -> None:
     """Create a snapshot and print what it contains."""
     with open_collections(args, writable=True) as folder:
         snapshot, address = folder.create_snapshot(args.collection), None
@@ -68,34 +69,31 @@ def run_create(args: argparse.Namespace) -> int:
             with naming("--out"), written_file(args.out, _record(snapshot)) as (path, address):
                 folder.snapshots.copy(snapshot.id, path)
     _print(args, snapshot, address)
-    return 0
 
 
-def run_download(args: argparse.Namespace) -> int:
+def run_download(args: argparse.Namespace) -> None:
     """Write a snapshot to a file that appears once it is complete; print what it contains."""
     with naming("FILE"), open_collections(args, writable=False) as folder:
         snapshot = folder.snapshots.get(args.snapshot)
         with written_file(args.file, _record(snapshot)) as (path, address):
             folder.snapshots.copy(snapshot.id, path)
     _print(args, snapshot, address)
-    return 0
 
 
-def run_upload(args: argparse.Namespace) -> int:
+def run_upload(args: argparse.Namespace) -> None:
     """Check the file of a snapshot, add it, and print what it contains."""
     with naming(f"FILE: {args.file}"), read_file(args.file) as path:
         path.open("rb").close()
         with open_collections(args, writable=True) as folder:
             _print(args, folder.snapshots.add(path))
-    return 0
 
 
-def run_list(args: argparse.Namespace) -> int:
+def run_list(args: argparse.Namespace) -> None:
     """Print a snapshot a line."""
     if args.collection is not None and is_address(args.collection):
         records = listing(args.collection)
         print_result(args, {"snapshots": records, "unavailable": []}, [*map(_line, records)])
-        return 0
+        return
     with open_collections(args, writable=False) as folder:
         records = [*map(_record, folder.snapshots.all(args.collection))]
         unavailable = [
@@ -105,10 +103,9 @@ def run_list(args: argparse.Namespace) -> int:
     lines = [f"{snapshot['id']}\tcannot be read: {snapshot['reason']}" for snapshot in unavailable]
     lines += map(_line, records)
     print_result(args, {"snapshots": records, "unavailable": unavailable}, lines)
-    return 0
 
 
-def run_restore(args: argparse.Namespace) -> int:
+def run_restore(args: argparse.Namespace) -> None:
     """Restore a collection from a snapshot; a failure leaves nothing behind."""
     snapshot: str | Path = args.snapshot
     with ExitStack() as stack, open_collections(args, writable=True) as folder:
@@ -128,24 +125,21 @@ def run_restore(args: argparse.Namespace) -> int:
         documents = len(folder.restore_snapshot(snapshot, args.collection))
     result = {"collection": args.collection, "documents": documents}
     print_result(args, result, f"{args.collection}: {counted(documents, 'document')} restored")
-    return 0
 
 
-def run_delete(args: argparse.Namespace) -> int:
+def run_delete(args: argparse.Namespace) -> None:
     """Delete a snapshot and its file."""
     with open_collections(args, writable=True) as folder:
         folder.snapshots.delete(args.snapshot)
     print_result(args, {"id": args.snapshot, "deleted": True}, f"{args.snapshot}: deleted")
-    return 0
 
 
 def _add(
-    actions: Actions, name: str, run: Callable[[argparse.Namespace], int], summary: str
+    actions: Actions, name: str, run: Callable[[argparse.Namespace], int | None], summary: str
 ) -> argparse.ArgumentParser:
-    action = actions.add_parser(name, help=summary)
+    action = add_command(actions, name, run, summary)
     add_folder(action)
     add_json(action)
-    action.set_defaults(run=run)
     return action
 
 

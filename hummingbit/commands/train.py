@@ -190,13 +190,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         linear.set_defaults(run=partial(run_by_recipe, LinearRecipe))
 
 
-def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Train by a language model if one is given, or by the default method for the documents."""
     for option in ("data", "out"):
         if getattr(args, option) is None:
             parser.error(f"the following arguments are required: --{option}")
     if args.judgements is not None:
-        return run_judged(args)
+        run_judged(args)
+        return
     check_out(args)
     data = _documents(args)
     method = MODEL
@@ -219,13 +220,13 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         ):
             print(f"{flag_of(setting)} has no effect on {method}", file=sys.stderr)
     if isinstance(recipe, Recipe):
-        return _train(args, recipe, data, search=True)
+        _train(args, recipe, data, search=True)
+        return
     trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
     print_trained(args.out, trained)
-    return 0
 
 
-def run_neural(args: argparse.Namespace) -> int:
+def run_neural(args: argparse.Namespace) -> None:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = recipe_from(args, Recipe)
     check_torch(recipe)
@@ -237,12 +238,12 @@ def run_neural(args: argparse.Namespace) -> int:
         recipe = replace(recipe, n_bits=args.n_bits or PAPER_BITS)
     else:
         recipe = _recipe(args, Recipe, data)
-    return _train(args, recipe, data, search=search, device=args.device, amp=args.amp)
+    _train(args, recipe, data, search=search, device=args.device, amp=args.amp)
 
 
 def _train(
     args: argparse.Namespace, recipe: Recipe, data: TrainingData, *, search: bool, **options: Any
-) -> int:
+) -> None:
     # torch takes a second.
     from hummingbit.training.model_selection import choose_word_dropout  # noqa: PLC0415
     from hummingbit.training.semi_supervised import train  # noqa: PLC0415
@@ -253,7 +254,6 @@ def _train(
             options["trials"] = trials
         trained = train(data, recipe, args.out, overwrite=args.overwrite, **options)
     print_trained(args.out, trained)
-    return 0
 
 
 def _function(name: str) -> Callable[[list[str], list[str]], Any]:
@@ -277,7 +277,7 @@ def _function(name: str) -> Callable[[list[str], list[str]], Any]:
     return cast("Callable[[list[str], list[str]], Any]", function)
 
 
-def run_metric(args: argparse.Namespace) -> int:
+def run_metric(args: argparse.Namespace) -> None:
     """Train and print where the encoder is and how it did on the held-out documents."""
     recipe = recipe_from(args, MetricRecipe)
     check_torch(recipe)
@@ -297,10 +297,9 @@ def run_metric(args: argparse.Namespace) -> int:
             overwrite=args.overwrite,
         )
     print_trained(args.out, trained)
-    return 0
 
 
-def run_model(args: argparse.Namespace) -> int:
+def run_model(args: argparse.Namespace) -> None:
     """Train and print where the encoder is, and how it did on the held-out documents."""
     recipe = recipe_from(args, ModelRecipe)
     check_out(args)
@@ -315,10 +314,9 @@ def run_model(args: argparse.Namespace) -> int:
             progress=print_trial,
         )
     print_trained(args.out, trained)
-    return 0
 
 
-def run_judged(args: argparse.Namespace) -> int:
+def run_judged(args: argparse.Namespace) -> None:
     """Train and print where the encoder is, and how the held-out queries did before and after."""
     recipe = recipe_from(args, JudgementRecipe)
     if not has_torch():
@@ -342,7 +340,6 @@ def run_judged(args: argparse.Namespace) -> int:
         overwrite=args.overwrite,
     )
     _print_taught(args.out, taught)
-    return 0
 
 
 def _print_taught(out: Path, taught: Taught) -> None:
@@ -391,7 +388,7 @@ def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels]:
     return list(read(args, args.queries)), judged
 
 
-def run_by_recipe(kind: type[BaseRecipe], args: argparse.Namespace) -> int:
+def run_by_recipe(kind: type[BaseRecipe], args: argparse.Namespace) -> None:
     """Train, print each trial, where the encoder is and how it did on the held-out documents."""
     check_torch(recipe_from(args, kind))
     check_out(args)
@@ -400,7 +397,6 @@ def run_by_recipe(kind: type[BaseRecipe], args: argparse.Namespace) -> int:
     recipe = _recipe(args, kind, data)
     trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
     print_trained(args.out, trained)
-    return 0
 
 
 def _recipe(args: argparse.Namespace, kind: type[R], data: TrainingData) -> R:

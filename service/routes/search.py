@@ -237,9 +237,7 @@ def query_of(search: SearchFields, limit: int, limits: Settings, *location: str 
     Raises:
         ProblemError: pointing to the field that is invalid, such as the limit.
     """
-    if limit > limits.max_limit:
-        message = f"is {show(limit)}; it must be from 1 to {limits.max_limit:,}"
-        raise invalid_field(message, *location, "limit")
+    check_limit(limit, limits, *location)
     text, vector = search.text, None
     # Checked here first, so that a valid search enters fewer modules.
     if text is not None and len(text) > limits.max_text_length:
@@ -252,6 +250,13 @@ def query_of(search: SearchFields, limit: int, limits: Settings, *location: str 
         with pointing_at(*location):
             code = parse_code(code)
     return Query(text, vector, code, search.id)
+
+
+def check_limit(limit: int, limits: Settings, *location: str | int) -> None:
+    """Raise a ProblemError if a search at `location` of the body is for too many hits."""
+    if limit > limits.max_limit:
+        message = f"is {show(limit)}; it must be from 1 to {limits.max_limit:,}"
+        raise invalid_field(message, *location, "limit")
 
 
 def check_radius(radius: int | None, collection: CollectionBackend, *location: str | int) -> None:
@@ -471,10 +476,8 @@ ENCODED_AT_ONCE = 64
 @router.get("/completions", response_model=Completions, **READ, summary="Complete a query")
 def complete_query(collection: CollectionOf, text: str, limit: int = 10) -> Response:
     """Complete the last word of a text with words of the documents."""
-    try:
+    with pointing_at():
         completions = collection.complete(text[:MAX_COMPLETED], limit)
-    except InputError as error:
-        raise invalid_field(error.reason, error.field) from None
     return render(Completions(completions=completions))
 
 
@@ -527,9 +530,7 @@ def recommend_documents(
         ]
         for field, examples in (("positive", body.positive), ("negative", body.negative))
     )
-    if options.k > limits.max_limit:
-        message = f"is {show(options.k)}; it must be from 1 to {limits.max_limit:,}"
-        raise invalid_field(message, "limit")
+    check_limit(options.k, limits)
     search = partial(collection.recommend, positive, negative, options, body.strategy)
     try:
         answer = answer_to(collection, options, search)

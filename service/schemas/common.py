@@ -237,12 +237,8 @@ def parse_body_filter(condition: dict[str, Any] | None) -> Filter | None:
     Raises:
         ProblemError: pointing to the part that is invalid.
     """
-    if condition is None:
-        return None
-    try:
-        return parse_filter(condition)
-    except InputError as error:
-        raise invalid_field(error.reason, error.field) from None
+    with pointing_at():
+        return None if condition is None else parse_filter(condition)
 
 
 @contextmanager
