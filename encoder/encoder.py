@@ -360,9 +360,15 @@ class Encoder:
                 weights.append(self.query_weights_of_rows(rows))
             else:
                 vectors, batch_terms = self.features.transform_queries(batch)  # type: ignore[arg-type]
-                read = self._read_words(batch, find_words)  # type: ignore[arg-type]
-                weights.append(self._query_weights_beside(vectors, read))
-                batch_terms = _with_corrections(batch_terms, read)
+                words = None
+                if self.words is not None:
+                    read = [self.words.read_query(text, find_words) for text in batch]
+                    words = [row for row, _ in read]
+                    batch_terms = [
+                        terms_of_text._replace(corrected=of_words.corrected)
+                        for terms_of_text, (_, of_words) in zip(batch_terms, read, strict=True)
+                    ]
+                weights.append(self._query_weights_beside(vectors, words))
             terms += batch_terms
         return WeightedQueries(self._concatenate(weights), terms)
 
@@ -371,24 +377,14 @@ class Encoder:
 
         `vectors`, float32 ``(N, D)``, are those of the texts as queries.
         """
-        return self._query_weights_beside(vectors, self._read_words(texts, None))
+        words = self.words
+        rows = None if words is None else [words.read_query(text)[0] for text in texts]
+        return self._query_weights_beside(vectors, rows)
 
-    def _read_words(
-        self, texts: Sequence[str], find_words: FindWords | None
-    ) -> list[tuple[TextRow, QueryTerms]] | None:
-        """Return the words of queries that are read beside a language model, if they are."""
-        if self.words is None:
-            return None
-        return [self.words.read_query(text, find_words) for text in texts]
-
-    def _query_weights_beside(
-        self, vectors: Floats, read: list[tuple[TextRow, QueryTerms]] | None
-    ) -> Floats:
-        if read is None:
+    def _query_weights_beside(self, vectors: Floats, words: Sequence[TextRow] | None) -> Floats:
+        """Return the query weights of texts by their vectors and, if they are read, their words."""
+        if words is None:
             return self.query_weights_of_rows(vectors)
-        return self._query_weights_of_joint_rows(vectors, [row for row, _ in read])
-
-    def _query_weights_of_joint_rows(self, vectors: Floats, words: Sequence[TextRow]) -> Floats:
         code = self._joint_code
         content = self._forward(vectors) - self.thresholds[code.n_bits :]
         return np.hstack([self._each_joint(code.weights_of_row, vectors, words), content])
@@ -423,11 +419,8 @@ class Encoder:
                 parts.append(self.query_weights_of_rows(self._transform(batch)))
                 continue
             vectors = self.features.transform_queries(batch)[0]  # type: ignore[arg-type]
-            if self.words is None:
-                parts.append(self.query_weights_of_rows(vectors))
-            else:
-                words = self._words_of(batch)  # type: ignore[arg-type]
-                parts.append(self._query_weights_of_joint_rows(vectors, words))
+            words = None if self.words is None else self._words_of(batch)  # type: ignore[arg-type]
+            parts.append(self._query_weights_beside(vectors, words))
         return self._concatenate(parts)
 
     def _words_of(self, texts: Sequence[str]) -> list[TextRow]:
@@ -526,18 +519,6 @@ class Encoder:
 
     def _transform(self, inputs: Inputs) -> Any:
         return self.features.transform(inputs)  # type: ignore[arg-type]  # each checks its own
-
-
-def _with_corrections(
-    of_model: list[QueryTerms], read: list[tuple[TextRow, QueryTerms]] | None
-) -> list[QueryTerms]:
-    """Return the terms that a language model recognized, with the words that were corrected."""
-    if read is None:
-        return of_model
-    return [
-        terms._replace(corrected=of_words.corrected)
-        for terms, (_, of_words) in zip(of_model, read, strict=True)
-    ]
 
 
 def sign_encoder(dimension: int) -> Encoder:

@@ -463,17 +463,17 @@ def metric_rows(report: Report) -> tuple[list[str], list[MetricRow]]:
     head = ["metric", "ranking", "as served", interval, "tie-averaged", "worst order", "best order"]
     if changes:
         head += ["baseline", "change", "p (Holm)"]
-    absent = ["–"] * (len(head) - 7)
+    n_of_changes = len(head) - 7
     rows = []
     for metric in report.metrics:
         change = changes.get(metric.measure)
-        cells = _figure_cells(metric) + (absent if change is None else _change_cells(change))
-        rows.append(MetricRow(metric.name, is_baseline=False, cells=[metric.ranking, *cells]))
-    for metric in report.classifier_baseline or []:
-        cells = ["classifier baseline", *_figure_cells(metric), *[""] * len(absent)]
-        rows.append(MetricRow(metric.name, is_baseline=True, cells=cells))
-    for metric in report.baselines:
-        cells = [metric.ranking, *_figure_cells(metric), *[""] * len(absent)]
+        compared = ["–"] * n_of_changes if change is None else _change_cells(change)
+        cells = [metric.ranking, *_figure_cells(metric), *compared]
+        rows.append(MetricRow(metric.name, is_baseline=False, cells=cells))
+    baselines = [("classifier baseline", metric) for metric in report.classifier_baseline or []]
+    baselines += [(metric.ranking, metric) for metric in report.baselines]
+    for name, metric in baselines:
+        cells = [name, *_figure_cells(metric), *[""] * n_of_changes]
         rows.append(MetricRow(metric.name, is_baseline=True, cells=cells))
     return head, rows
 
@@ -619,26 +619,26 @@ def run_job(
     named = None if rankings is None else list(dict.fromkeys(rankings))
     check_rankings(named or (), oversample)
     check_codes_weights(codes_weights)
-    for attempt in range(ATTEMPTS):
-        try:
-            data = EvaluationInput(collection, queries, settings)
-            job = _run(
-                data,
-                names,
-                named,
-                training_labels,
-                oversample=oversample,
-                codes_weights=codes_weights,
-                teacher=teacher,
-            )
-            # The collection is read in several steps, which agree only if nothing was written.
-            data.check_generation(collection.generation)
-        except CollectionChangedError:
-            if attempt == ATTEMPTS - 1:
-                raise
-        else:
-            return job
-    raise AssertionError
+
+    def attempt() -> Job:
+        data = EvaluationInput(collection, queries, settings)
+        job = _run(
+            data,
+            names,
+            named,
+            training_labels,
+            oversample=oversample,
+            codes_weights=codes_weights,
+            teacher=teacher,
+        )
+        # The collection is read in several steps, which agree only if nothing was written.
+        data.check_generation(collection.generation)
+        return job
+
+    for _ in range(ATTEMPTS - 1):
+        with suppress(CollectionChangedError):
+            return attempt()
+    return attempt()
 
 
 def default_metrics(settings: RelevanceSettings) -> tuple[str, ...]:
@@ -825,24 +825,22 @@ def _coherence(data: EvaluationInput, teacher: TeacherVectors | None) -> Coheren
     """Compare codes with vectors; None without vectors, or if fewer than three have a direction."""
     documents = data.documents
     if teacher is None:
-        if not all(document.vector is not None for document in documents):
-            return None
         own = {
             document.id: document.vector for document in documents if document.vector is not None
         }
+        if len(own) < len(documents):
+            return None
         teacher = TeacherVectors("the documents' vectors", own)
     missing = [document.id for document in documents if document.id not in teacher.by_id]
     if missing:
         found = f"{teacher.name} has no vector for {counted(len(missing), 'document')}"
         raise EvaluationError(f"teacher: {found}, such as {missing[0]!r}")
-    known = [document for document in documents if np.any(teacher.by_id[document.id])]
+    known = np.flatnonzero([np.any(teacher.by_id[document.id]) for document in documents])
     if len(known) < 3:
         return None
     begin_stage("comparing codes with vectors")
-    rng = np.random.default_rng(0)
-    rows = np.sort(rng.permutation(len(known))[:COMPARED_DOCUMENTS])
-    compared = [known[row] for row in rows]
-    codes = np.array([list(bytes.fromhex(document.code)) for document in compared], dtype=np.uint8)
+    rows = np.sort(np.random.default_rng(0).permutation(len(known))[:COMPARED_DOCUMENTS])
+    compared = [documents[row] for row in known[rows]]
     encoder = data.collection.encoder
     learned = None
     if encoder is not None:
@@ -850,7 +848,8 @@ def _coherence(data: EvaluationInput, teacher: TeacherVectors | None) -> Coheren
             document.text if encoder.kind == "text" else document.vector for document in compared
         ]
         learned = int(encoder.learned.contain(contents).sum())
-    levels = levels_of_codes(codes, np.stack([teacher.by_id[document.id] for document in compared]))
+    vectors = np.stack([teacher.by_id[document.id] for document in compared])
+    levels = levels_of_codes(data.codes[known[rows]], vectors)
     mean = levels.mean()
     worst = []
     for row in levels.worst()[:INCOHERENT_DOCUMENTS]:

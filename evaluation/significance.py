@@ -62,8 +62,15 @@ def friedman_nemenyi(systems: Mapping[str, PerQuery], *, alpha: float = 0.05) ->
     """
     from scipy import stats  # noqa: PLC0415 - takes a second
 
-    table = _check(systems, alpha)
+    if len(systems) < 3:
+        message = f"there are {len(systems)} systems; Friedman's test needs three or more"
+        raise EvaluationError(message)
+    if not 0 < alpha < 1:
+        raise EvaluationError(f"alpha is {alpha}; it must be between 0 and 1")
+    table = _table(systems).T
     n_queries, n_systems = table.shape
+    if n_queries < 2:
+        raise EvaluationError("there is one query; Friedman's test needs two or more")
     ranks = stats.rankdata(-table, axis=1)
     mean_ranks = dict(zip(systems, map(float, ranks.mean(axis=0)), strict=True))
     if (ranks == ranks[:, :1]).all():
@@ -87,24 +94,6 @@ def friedman_nemenyi(systems: Mapping[str, PerQuery], *, alpha: float = 0.05) ->
         critical_difference=float(stats.studentized_range.isf(alpha, n_systems, np.inf)) * error,
         alpha=alpha,
     )
-
-
-def _check(systems: Mapping[str, PerQuery], alpha: float) -> np.ndarray:
-    """Return the values of the systems as float64[Q, systems]."""
-    if len(systems) < 3:
-        message = f"there are {len(systems)} systems; Friedman's test needs three or more"
-        raise EvaluationError(message)
-    if not 0 < alpha < 1:
-        raise EvaluationError(f"alpha is {alpha}; it must be between 0 and 1")
-    shapes = {np.shape(values) for values in systems.values()}
-    if len(shapes) != 1 or len(shape := next(iter(shapes))) != 1 or shape[0] < 2:
-        message = "the systems must have a value for each of the same queries, two or more"
-        raise EvaluationError(message)
-    table = np.stack([np.asarray(values, dtype=np.float64) for values in systems.values()], axis=1)
-    if not np.isfinite(table).all():
-        message = "a value is NaN or infinite; every query needs a finite one for each system"
-        raise EvaluationError(message)
-    return table
 
 
 # Two systems
@@ -283,13 +272,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     If a difference counts as significant below alpha, the probability of any false positive is at
     most alpha. Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
     """
-    order = sorted(range(len(p_values)), key=lambda test: p_values[test])
-    adjusted = [0.0] * len(p_values)
-    largest = 0.0
-    for n_smaller, test in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - n_smaller) * p_values[test]))
-        adjusted[test] = largest
-    return adjusted
+    p = np.array(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(np.minimum(1, np.arange(len(p), 0, -1) * p[order]))
+    return [*map(float, adjusted)]
 
 
 def compare(
@@ -485,13 +472,8 @@ def compare_with_baselines(
     p_values = holm([permutation_test(ours, theirs) for *_, theirs, ours in pairs])
     verdicts: dict[str, list[str]] = {}
     for (baseline, metric, theirs, ours), p_value in zip(pairs, p_values, strict=True):
-        lead = (
-            "level"
-            if p_value >= SIGNIFICANT
-            else "ahead"
-            if ours.mean() > theirs.mean()
-            else "behind"
-        )
+        lead = "ahead" if ours.mean() > theirs.mean() else "behind"
+        lead = "level" if p_value >= SIGNIFICANT else lead
         values = f"{ours.mean():.3f} to {theirs.mean():.3f}, {format_probability(p_value)}"
         verdicts.setdefault(baseline, []).append(f"{lead} in {metric} ({values})")
     return [

@@ -13,7 +13,7 @@ distance as its dissimilarity, and word dropout, which shows each document in ma
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.evaluation.significance import bootstrap_intervals
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.training.batches import SparseBatch, drop_words
+from hummingbit.training.batches import SparseBatch, TrainingInputs, drop_words
 from hummingbit.training.data import (
     Rows,
     Tags,
@@ -295,13 +295,18 @@ def measure_agreement(
     rng = np.random.default_rng(0)
     queries = _sample(len(query_codes), MAX_QUERIES, rng)
     documents = _sample(len(database_codes), MAX_DOCUMENTS, rng)
-    student_QN = _hamming(query_codes[queries], database_codes[documents])
+    signs_QB, signs_NB = (
+        torch.from_numpy(unpack_codes(codes).astype(np.float32) * 2 - 1)
+        for codes in (query_codes[queries], database_codes[documents])
+    )
+    student_QN = (signs_QB.shape[1] - signs_QB @ signs_NB.T) / 2
     teacher_QN = cosine_dissimilarity(
         torch.from_numpy(query_vectors[queries]), torch.from_numpy(database_vectors[documents])
     )
     levels = coherence_levels(student_QN, teacher_QN, ties="middle")
     found_QK, expected_QK = (
-        _nearest(d_QN, COMPARED_NEIGHBOURS) for d_QN in (student_QN, teacher_QN)
+        d_QN.sort(dim=1, stable=True).indices[:, :COMPARED_NEIGHBOURS]
+        for d_QN in (student_QN, teacher_QN)
     )
     interval = bootstrap_intervals({"level": levels.numpy()})["level"]
     order = np.argsort(levels.numpy(), kind="stable")[:SHOWN_LOWEST]
@@ -341,17 +346,6 @@ def _sample(count: int, limit: int, rng: np.random.Generator) -> npt.NDArray[np.
     return np.arange(count) if count <= limit else np.sort(rng.permutation(count)[:limit])
 
 
-def _hamming(x: Codes, y: Codes) -> Tensor:
-    signs_x, signs_y = (
-        torch.from_numpy(unpack_codes(codes).astype(np.float32) * 2 - 1) for codes in (x, y)
-    )
-    return (signs_x.shape[1] - signs_x @ signs_y.T) / 2
-
-
-def _nearest(d_QN: Tensor, k: int) -> Tensor:
-    return d_QN.sort(dim=1, stable=True).indices[:, :k]
-
-
 def _overlap(found_QK: Tensor, expected_QK: Tensor) -> float:
     """Return the share of the expected documents that were found, a mean over queries."""
     rows = zip(found_QK.numpy(), expected_QK.numpy(), strict=True)
@@ -387,6 +381,7 @@ def distill(
     parts = split_documents(data, recipe)
     if recipe.label_fraction:
         check_labels(data, parts, 0.0)
+    labelled = parts.validation[data.tags[parts.validation].any(axis=1)]
     loss: NeighbourLoss | DistillationLoss
     if recipe.objective == NEIGHBOURS:
         loss = NeighbourLoss(data, teacher.vectors[parts.training], recipe, parts.training)
@@ -400,9 +395,10 @@ def distill(
         rows=len(parts.training),
         schedule=loss.schedule(),
         data=data,
-        parts=_without_unlabelled(parts, data),
+        # The evaluation needs labels.
+        parts=replace(parts, validation=labelled),
         recipe=recipe,
-        encoder_of=lambda: to_encoder(loss.network, loss.features, metadata={}),
+        encoder_of=lambda: to_encoder(loss.network, loss.features),
         run={TEACHER: teacher.about()},
         about=lambda encoder: {
             TEACHER: teacher.about(),
@@ -435,12 +431,6 @@ def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
     return Split(training, validation, mask_labels(tags, recipe.label_fraction, rng))
 
 
-def _without_unlabelled(parts: Split, data: TrainingData) -> Split:
-    """Return `parts` without the held-out documents that have no label."""
-    labelled = data.tags[parts.validation].any(axis=1)
-    return Split(parts.training, parts.validation[labelled], parts.visible_tags)
-
-
 class DistillationLoss:
     """The loss terms of a recipe for batches of the training documents.
 
@@ -457,8 +447,7 @@ class DistillationLoss:
         parts: Split,
     ) -> None:
         self._recipe, self.features = recipe, features
-        # The features are of these inputs.
-        self._x: Any = features.transform(data.take(parts.training))  # type: ignore[arg-type]
+        self._inputs = TrainingInputs(features, data.take(parts.training))
         self._teacher = torch.from_numpy(teacher.vectors[parts.training])
         losses = _build_losses(recipe, self._teacher.shape[1], len(parts.training))
         if recipe.label_fraction:
@@ -486,7 +475,8 @@ class DistillationLoss:
     ) -> dict[str, Tensor]:
         """See :class:`hummingbit.training.loop.BatchLoss`."""
         recipe, losses = self._recipe, self._losses
-        _, logits_NB = self.network(self._batch(rows, generator))
+        x, _ = self._inputs.batch(rows, recipe.word_dropout, generator)
+        _, logits_NB = self.network(x)
         bits_NB = relaxed_bits(logits_NB, recipe.relaxation, recipe.temperature, generator)
         teacher_NE = self._teacher[torch.from_numpy(rows)]
         terms = {"transfer_loss": losses["objective"](bits_NB, teacher_NE)}
@@ -522,11 +512,6 @@ class DistillationLoss:
             "transfer_loss": recipe.coherence_weight * coherence,
             "logit_transfer_loss": recipe.coherence_weight * of_logits,
         }
-
-    def _batch(self, rows: Rows, generator: torch.Generator) -> SparseBatch | Tensor:
-        if isinstance(self._x, np.ndarray):
-            return torch.from_numpy(self._x[rows])
-        return drop_words(SparseBatch.of_rows(self._x, rows), self._recipe.word_dropout, generator)
 
 
 def logits_of_teacher(vectors: Floats, tags: Tags) -> Floats:

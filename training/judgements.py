@@ -138,13 +138,14 @@ def train_judged(
     begin_stage(f"reading {counted(len(judged), 'query', 'queries')}")
     asked = _read_queries(encoder, queries.take(judged))
     learned = learn(encoder, asked, searched, grades[judged][:, documents], recipe=recipe, rng=rng)
+    judged_record = json.dumps([queries.sha256, qrels], sort_keys=True)
     about = {
         "start": encoder.fingerprint,
         "recipe": asdict(recipe),
         "queries": len(judged),
         "held_out": len(learned.held_out),
         "pairs": int(grades.nnz),
-        "sha256": _digest(queries, qrels),
+        "sha256": hashlib.sha256(judged_record.encode()).hexdigest(),
         "step": learned.step,
         "before": learned.before,
         "after": learned.after,
@@ -152,7 +153,7 @@ def train_judged(
     taught = replace(
         encoder,
         layers=learned.layers(encoder),
-        thresholds=learned.thresholds(encoder),
+        thresholds=np.concatenate([encoder.thresholds[: -len(learned.cut)], learned.cut]),
         # Other figures of the start would not be those of these codes.
         metadata={**encoder.metadata, "validation": {}, "coherence": None, "judgements": about},
     )
@@ -287,11 +288,6 @@ def _joined(parts: list[Read]) -> Read:
     return Read(rows, np.vstack([part.class_values for part in parts]).astype(np.float32))
 
 
-def _digest(queries: TrainingData, qrels: Qrels) -> str:
-    record = json.dumps([queries.sha256, qrels], sort_keys=True)
-    return hashlib.sha256(record.encode()).hexdigest()
-
-
 # Learning
 
 
@@ -313,13 +309,7 @@ class LastLayer:
 
     def layers(self, encoder: Encoder) -> list[Layer]:
         """Return the layers of `encoder` with this one as the last."""
-        bias: Floats = np.zeros(len(self.cut), dtype=np.float32)
-        return [*encoder.layers[:-1], Layer(self.weight, bias, "identity")]
-
-    def thresholds(self, encoder: Encoder) -> Floats:
-        """Return the thresholds of `encoder` with those of this layer."""
-        n_class = encoder.n_bits - len(self.cut)
-        return np.concatenate([encoder.thresholds[:n_class], self.cut])
+        return [*encoder.layers[:-1], Layer(self.weight, np.zeros_like(self.cut), "identity")]
 
 
 def learn(
@@ -488,18 +478,10 @@ class _HeldOut:
         self._queries = Read(queries.rows[rows], queries.class_values[rows])
         self._documents = documents
         names = [str(row) for row in rows]
-        of_rows = grades_QN[rows]
-        qrels = {
-            name: {
-                str(column): int(grade)
-                for column, grade in zip(
-                    of_rows.indices[of_rows.indptr[i] : of_rows.indptr[i + 1]],
-                    of_rows.data[of_rows.indptr[i] : of_rows.indptr[i + 1]],
-                    strict=True,
-                )
-            }
-            for i, name in enumerate(names)
-        }
+        qrels: dict[str, dict[str, int]] = {name: {} for name in names}
+        of_rows = grades_QN[rows].tocoo()
+        for position, column, grade in zip(of_rows.row, of_rows.col, of_rows.data, strict=True):
+            qrels[names[position]][str(column)] = int(grade)
         n_documents = grades_QN.shape[1]
         self._relevance, _ = relevance_by_qrels(qrels, names, [*map(str, range(n_documents))])
 

@@ -301,9 +301,7 @@ def train_metric(
         parts=parts,
         recipe=recipe,
         # The features of matrices are those of the fitted layers.
-        encoder_of=lambda: to_encoder(
-            network.encoder, features if spd is None else spd.features(), metadata={}
-        ),
+        encoder_of=lambda: to_encoder(network.encoder, features if spd is None else spd.features()),
         settings=settings,
         overwrite=overwrite,
         progress=progress,

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 import numpy as np
 
@@ -62,6 +62,9 @@ from hummingbit.training.pipeline import (
 )
 from hummingbit.training.teachers import Teacher, check_vectors_place, save_vectors
 from hummingbit.training.text_features import have_more_terms
+
+if TYPE_CHECKING:
+    from hummingbit.training.class_codes import FittedClassCodes
 
 Progress = Callable[[str], None]
 
@@ -160,15 +163,9 @@ def _check_classes(data: TrainingData, parts: Split, recipe: ModelRecipe) -> Non
 
 
 def _fit_classes(
-    model: LanguageModel,
-    data: TrainingData,
-    vectors: Floats,
-    parts: Split,
-    *,
-    recipe: ModelRecipe,
-    progress: Progress,
-) -> tuple[Encoder, dict[str, Any]]:
-    """Return the encoder with class codes over the vectors, and what trials chose."""
+    data: TrainingData, vectors: Floats, parts: Split, recipe: ModelRecipe, progress: Progress
+) -> FittedClassCodes:
+    """Return class codes over the vectors and, if these have a share, the words."""
     # It imports scikit-learn, which other heads do not need.
     from hummingbit.training.class_codes import fit_class_codes  # noqa: PLC0415
 
@@ -178,13 +175,10 @@ def _fit_classes(
     analyzer = Analyzer.from_name(recipe.analyzer)
     if recipe.word_share and have_more_terms(map(str, texts), 0, analyzer):
         share = recipe.word_share
-        fitted = fit_class_codes(
+        return fit_class_codes(
             data, parts, classes, vectors=vectors, word_share=share, progress=progress
         )
-    else:
-        of_vectors = replace(data, inputs=vectors)
-        fitted = fit_class_codes(of_vectors, parts, classes, progress=progress)
-    return replace(fitted.encoder, features=model), fitted.chosen
+    return fit_class_codes(replace(data, inputs=vectors), parts, classes, progress=progress)
 
 
 def _fit_encoder(
@@ -198,7 +192,8 @@ def _fit_encoder(
 ) -> tuple[Encoder, dict[str, Any]]:
     """Return the encoder of `model` with the head of the `recipe`, and what trials chose."""
     if recipe.head == CLASS_CODES:
-        return _fit_classes(model, data, vectors, parts, recipe=recipe, progress=progress)
+        fitted = _fit_classes(data, vectors, parts, recipe, progress)
+        return replace(fitted.encoder, features=model), fitted.chosen
     known = vectors[parts.training]
     if recipe.head == RECONSTRUCTION:
         blocks = fit_reconstruction(known, recipe.n_bits, recipe.seed)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.linalg import block_diag
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -268,18 +269,6 @@ class VectorDecoder(nn.Module):
         return vector_reconstruction_loss(self.linear(b_NB), targets_ND)
 
 
-class BernoulliLatent(nn.Module):
-    """b ~ Ber(σ(logits)), relaxed, with Ber(½) as its prior."""
-
-    def __init__(self, temperature: float) -> None:
-        super().__init__()
-        self.temperature = temperature
-
-    def forward(self, logits_NB: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return a relaxed code ``(N, B)`` and the KL loss."""
-        return relaxed_bernoulli(logits_NB, self.temperature, generator), kl_loss(logits_NB)
-
-
 class GaussianLatent(nn.Module):
     """z ~ N(logits, σ²), σ² a function of the second hidden layer, with N(0, 1) as its prior."""
 
@@ -325,7 +314,7 @@ class BernoulliAutoencoder(nn.Module):
         super().__init__()
         self.encoder = (LinearEncoderNetwork if shape.linear else EncoderNetwork)(shape)
         hidden = shape.n_bits if shape.linear else shape.hidden
-        self.latent = BernoulliLatent(temperature)
+        self.temperature = temperature
         self.decoder = _decoder(shape)
         self.class_head = nn.Linear(hidden, shape.classes)
         self.code_head = nn.Linear(shape.n_bits, shape.classes)
@@ -336,7 +325,7 @@ class BernoulliAutoencoder(nn.Module):
     def forward(self, x: SparseBatch | Tensor, generator: torch.Generator) -> Output:
         """Encode a batch and draw one relaxed code for each row."""
         h_NH, logits_NB = self.encoder(x, generator)
-        b_NB, kl = self.latent(logits_NB, generator)
+        b_NB, kl = relaxed_bernoulli(logits_NB, self.temperature, generator), kl_loss(logits_NB)
         return Output(logits_NB, b_NB, kl, self.class_head(h_NH), self.code_head(b_NB))
 
 
@@ -526,14 +515,12 @@ def _with_noise(unit_ND: Tensor, asked: Tensor, rng: np.random.Generator) -> Ten
 _SCALING_INPUTS = 1000
 
 
-def to_encoder(
-    network: AnyEncoderNetwork, features: Features, metadata: Mapping[str, Any]
-) -> Encoder:
+def to_encoder(network: AnyEncoderNetwork, features: Features) -> Encoder:
     """Return `network` as an :class:`Encoder` whose bits are the signs of the logits.
 
     The scale of the first layer and batch normalization are folded into the weights.
     """
-    return _encoder(_layers(network), features, metadata)
+    return _encoder(_layers(network), features)
 
 
 def autoencoder_to_encoder(
@@ -545,21 +532,20 @@ def autoencoder_to_encoder(
     same mean absolute value over the first `inputs`, the training documents, and so the same weight
     in a query.
     """
-    encoder = to_encoder(model.encoder, features, {})
+    encoder = to_encoder(model.encoder, features)
     if isinstance(model, GaussianAutoencoder) or model.content is None:
         return encoder
-    content = to_encoder(model.content, features, {})
+    content = to_encoder(model.content, features)
     first = inputs[:_SCALING_INPUTS]
     size = float(np.abs(encoder.logits(first)).mean())
     scale = np.float32(np.abs(content.logits(first)).mean() / size if size else 1.0)
     *others, last = encoder.layers
     layers = [*others, Layer(scale * last.weight, scale * last.bias, last.activation)]
-    return _encoder(_append_linear(layers, content.layers[0]), features, {})
+    return _encoder(_append_linear(layers, content.layers[0]), features)
 
 
-def _encoder(layers: list[Layer], features: Features, metadata: Mapping[str, Any]) -> Encoder:
-    thresholds = np.zeros(len(layers[-1].bias), dtype=np.float32)
-    return Encoder(features, layers, thresholds, metadata)
+def _encoder(layers: list[Layer], features: Features) -> Encoder:
+    return Encoder(features, layers, np.zeros(len(layers[-1].bias), dtype=np.float32), {})
 
 
 def _layers(network: AnyEncoderNetwork) -> list[Layer]:
@@ -597,18 +583,11 @@ def _append_linear(layers: Sequence[Layer], linear: Layer) -> list[Layer]:
     identity = np.eye(2 * n_linear, dtype=np.float32)
     for layer in middle:
         bias = np.concatenate([layer.bias, np.zeros(2 * n_linear, dtype=np.float32)])
-        combined.append(Layer(_block_diagonal(layer.weight, identity), bias, layer.activation))
+        combined.append(Layer(block_diag(layer.weight, identity), bias, layer.activation))
     bias = np.concatenate([last.bias, np.zeros(n_linear, dtype=np.float32)])
     difference = np.vstack([identity[:n_linear, :n_linear], -identity[:n_linear, :n_linear]])
-    combined.append(Layer(_block_diagonal(last.weight, difference), bias, last.activation))
+    combined.append(Layer(block_diag(last.weight, difference), bias, last.activation))
     return combined
-
-
-def _block_diagonal(first: Floats, second: Floats) -> Floats:
-    rows, columns = first.shape
-    matrix = np.zeros((rows + len(second), columns + second.shape[1]), dtype=np.float32)
-    matrix[:rows, :columns], matrix[rows:, columns:] = first, second
-    return matrix
 
 
 def _scale_and_shift(norm: nn.BatchNorm1d | None) -> tuple[Tensor, Tensor]:

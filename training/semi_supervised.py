@@ -367,5 +367,5 @@ def fit_cloze(
         return {"cloze_loss": task.loss(network, network(dropped)[1], rows, generator)}
 
     fit(network, loss, len(texts), schedule_for(recipe, len(texts)))
-    layer = to_encoder(network, features, {}).layers[0]
+    layer = to_encoder(network, features).layers[0]
     return layer.weight, -layer.bias

@@ -108,5 +108,5 @@ def learn(
     epochs = max(EPOCHS, -(-MIN_BATCHES * BATCH_SIZE // len(inputs_ND)))
     schedule = Schedule(epochs, BATCH_SIZE, LEARNING_RATE, task.seed, decay=True)
     fit(model, loss, len(inputs_ND), schedule, progress=False)
-    encoder = to_encoder(model.encoder, VectorFeatures(dimension), {})
+    encoder = to_encoder(model.encoder, VectorFeatures(dimension))
     return lambda inputs: encoder.encode(unit_rows(np.asarray(inputs)) - mean)

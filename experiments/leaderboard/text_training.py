@@ -165,4 +165,4 @@ def fit_text_model(
     epochs = max(EPOCHS, -(-MIN_BATCHES * BATCH_SIZE // len(texts)))
     schedule = Schedule(epochs, BATCH_SIZE, learning_rate, task.seed, decay=True)
     fit(model, loss, len(texts), schedule, progress=False)
-    return model, to_encoder(model.encoder, features, {})
+    return model, to_encoder(model.encoder, features)

@@ -133,7 +133,7 @@ def test_the_exported_forward_pass_equals_the_networks(batch_norm: bool) -> None
     model.eval()
     with torch.no_grad():
         expected = model.encoder(x)[1].numpy()
-    found = to_encoder(model.encoder, features, {}).logits(random_texts(50))
+    found = to_encoder(model.encoder, features).logits(random_texts(50))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -146,7 +146,7 @@ def test_the_scale_of_vectors_is_folded_into_the_export() -> None:
     model = build_model(RECIPE, features, 3, vector_scale=scale).eval()
     with torch.no_grad():
         expected = model.encoder(torch.from_numpy(vectors))[1].numpy()
-    found = to_encoder(model.encoder, features, {}).logits(vectors)
+    found = to_encoder(model.encoder, features).logits(vectors)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -322,7 +322,7 @@ def test_a_linear_network_is_exported_as_one_layer(along_directions: bool) -> No
     x = SparseBatch.of_rows(features.transform(random_texts(50)), np.arange(50))  # type: ignore[arg-type]
     with torch.no_grad():
         expected = model.encoder(x)[1].numpy()
-    exported = to_encoder(model.encoder, features, {})
+    exported = to_encoder(model.encoder, features)
     assert len(exported.layers) == 1
     np.testing.assert_allclose(exported.logits(random_texts(50)), expected, atol=1e-5)
 
@@ -340,7 +340,7 @@ def test_codes_that_find_texts_begin_as_itq_codes(beside_classes: bool) -> None:
     assert (network.along is None) == beside_classes
     start = itq_of_terms(rows, len(network.logits.bias), seed=0)
     assert start is not None
-    exported = to_encoder(network, features, {})
+    exported = to_encoder(network, features)
     expected = rows @ start[0] - start[1]
     np.testing.assert_allclose(exported.logits(texts), expected, atol=1e-5)
 

@@ -55,8 +55,10 @@ def test_bad_input_is_refused() -> None:
     some = np.array([0.5, 0.6])
     with pytest.raises(EvaluationError, match="there are 2 systems"):
         friedman_nemenyi({"a": some, "b": some})
-    with pytest.raises(EvaluationError, match="the same queries, two or more"):
+    with pytest.raises(EvaluationError, match=r"shapes \[1\], \[2\]"):
         friedman_nemenyi({"a": some, "b": some, "c": some[:1]})
+    with pytest.raises(EvaluationError, match="there is one query"):
+        friedman_nemenyi(dict.fromkeys("abc", some[:1]))
     with pytest.raises(EvaluationError, match="NaN"):
         friedman_nemenyi({"a": some, "b": some, "c": some * np.nan})
     with pytest.raises(EvaluationError, match="alpha is 5"):
