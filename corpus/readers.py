@@ -285,9 +285,7 @@ def read_documents(
         _check_file(path)
         types = (field_types or FieldTypes()) if uses_payload else None
         rows = _read_rows(path, layout, notice_of_source, types)
-    numbering = Numbering(stem, notice_of_source)
-    line_of: dict[str, int] | None = {} if unique_ids else None
-    documents = _Documents(source_name, layout, numbering, line_of, notice_of_source)
+    documents = _Documents(source_name, stem, layout, notice_of_source, unique_ids=unique_ids)
     return documents.read(rows, on_error, report)
 
 
@@ -304,9 +302,9 @@ def documents_of(
     Raises:
         ReadError: if a row is not a document.
     """
-    line_of: dict[str, int] | None = {} if unique_ids else None
-    numbering = Numbering(Path(source).name.partition(".")[0], notice)
-    return _Documents(source, layout, numbering, line_of, notice).read(rows, "stop", None)
+    stem = Path(source).name.partition(".")[0]
+    documents = _Documents(source, stem, layout, notice, unique_ids=unique_ids)
+    return documents.read(rows, "stop", None)
 
 
 def read_rows(source: Path, layout: Layout = DEFAULT_LAYOUT) -> Iterator[Row]:
@@ -374,17 +372,17 @@ class _Documents:
     def __init__(
         self,
         source: str,
+        stem: str,
         layout: Layout,
-        numbering: Numbering,
-        line_of: dict[str, int] | None,
-        notice: Callable[[str], object],
+        notice: Notice,
+        *,
+        unique_ids: bool,
     ) -> None:
-        """`line_of` records the line of each id; None allows ids to repeat."""
-        self._source = source
-        self._layout = layout
-        self._numbering = numbering
-        self._line_of = line_of
-        self._notice = notice
+        """Documents without an id are numbered after the `stem`."""
+        self._source, self._layout, self._notice = source, layout, notice
+        self._numbering = Numbering(stem, notice)
+        # The line of each id; None allows ids to repeat.
+        self._line_of: dict[str, int] | None = {} if unique_ids else None
         self._lacks_label = layout.label_field is not None
         self._has_documents = False
         # Text fields and payload fields that no record has had.

@@ -259,7 +259,13 @@ def evaluate_ranking(
     documents = database if isinstance(database, CodedDocuments) else CodedDocuments(database)
     _check_shapes(query_codes, documents.codes, relevance, self_rows)
     ranking = _Ranking(query_codes, documents, relevance, self_rows)
-    values = _measure_codes(parsed_metrics, ranking)
+    values = _Values(parsed_metrics, len(query_codes))
+    depth = max(metric.depth(ranking.n_documents) for metric in parsed_metrics)
+    group_entries = query_codes.shape[1] * 8 * (len(relevance.levels) + 1) ** 2
+    width = max(depth, relevance.n_document_sets) + group_entries
+    for block in row_blocks(len(query_codes), width):
+        groups = ranking.groups(block)
+        values.measure(block, ranking.lists(block, depth, groups), groups)
     without = np.flatnonzero(ranking.n_relevant == 0)
     names = [query_ids[row] if query_ids else str(row) for row in without.tolist()]
     queries = counted(len(without), "query", "queries")
@@ -349,19 +355,6 @@ class _Ranking:
             order = np.argsort(is_self, axis=1, kind="stable")
             grades = np.take_along_axis(np.where(is_self, 0, grades), order, axis=1)
         return RankedLists(grades, groups.totals, groups.levels, groups.relevant_from)
-
-
-def _measure_codes(metrics: list[Metric], ranking: _Ranking) -> _Values:
-    n_queries = len(ranking.query_codes)
-    values = _Values(metrics, n_queries)
-    depth = max(metric.depth(ranking.n_documents) for metric in metrics)
-    n_levels = len(ranking.relevance.levels) + 1
-    width = max(depth, ranking.relevance.n_document_sets)
-    group_entries = ranking.query_codes.shape[1] * 8 * n_levels**2
-    for block in row_blocks(n_queries, width + group_entries):
-        groups = ranking.groups(block)
-        values.measure(block, ranking.lists(block, depth, groups), groups)
-    return values
 
 
 def _check_shapes(

@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 from zlib import crc32
 
@@ -89,6 +90,11 @@ class Pool:
     classes: Classes
     n_classes: int
     excluded: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether a class can be uncertain: there are two or more, and labels."""
+        return self.n_classes >= 2 and len(self.labelled) > 0
 
     @property
     def available(self) -> Rows:
@@ -225,14 +231,6 @@ def _weighted_words(texts: Sequence[str]) -> Any:
     return TfidfVectorizer(sublinear_tf=True).fit_transform([*texts, "words"])[:-1]
 
 
-def text_vectors(rows: Any, others: Any = None) -> Floats:
-    """Return LSA vectors of unit length, ``float32[N, D]``, of `rows`, or of `others`.
-
-    `rows` and `others` hold weighted terms, as scipy matrices. The directions are fitted to `rows`.
-    """
-    return unit_rows(_project(rows, others))
-
-
 def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> Floats | None:
     """Return ``float32[N, D]``; None where the encoder does not accept such documents."""
     # A language model would read every text again.
@@ -250,19 +248,16 @@ def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> F
     return centred
 
 
-def _project(rows: Any, others: Any = None) -> Floats:
-    """Project `rows`, or `others`, on the principal directions of `rows`."""
+def _project(rows: Any) -> Floats:
+    """Project `rows`, weighted terms as a scipy matrix, on their principal directions."""
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
 
     size = min(DIRECTIONS, rows.shape[0] - 1, rows.shape[1] - 1)
     if size < 1:
-        return np.asarray((rows if others is None else others).todense(), dtype=np.float32)
-    model = TruncatedSVD(size, random_state=0)
+        return np.asarray(rows.todense(), dtype=np.float32)
     # If all documents are alike, it divides by a variance of 0 for figures that are not used.
     with np.errstate(divide="ignore", invalid="ignore"):
-        projected = model.fit_transform(rows)
-    if others is not None:
-        projected = model.transform(others)
+        projected = TruncatedSVD(size, random_state=0).fit_transform(rows)
     return np.asarray(projected, dtype=np.float32)
 
 
@@ -441,8 +436,7 @@ def suggest(pool: Pool, n: int, method: str, seed: int = 0) -> Rows:
         KeyError: if `method` is not in :data:`METHODS`.
     """
     sampling = METHODS[method]
-    has_classes = pool.n_classes >= 2 and len(pool.labelled) > 0
-    choose = sampling.choose if has_classes or not sampling.by_uncertainty else typiclust
+    choose = sampling.choose if pool.has_classes or not sampling.by_uncertainty else typiclust
     n = min(n, len(pool.available))
     return choose(pool, n, seed) if n else np.empty(0, dtype=np.int64)
 
@@ -461,12 +455,18 @@ def _by_uncertainty(
     uncertainty: Callable[[Probabilities], npt.NDArray[np.float64]],
 ) -> Callable[[Pool, int, int], Rows]:
     def choose(pool: Pool, n: int, _seed: int) -> Rows:
-        available = pool.available
-        doubts = uncertainty(_probabilities(pool)[available])
-        order = available[np.argsort(-doubts, kind="stable")]
-        return _spread_over_buckets(order, pool.buckets, n)
+        return _spread_over_buckets(_most_doubtful(pool, uncertainty), pool.buckets, n)
 
     return choose
+
+
+def _most_doubtful(
+    pool: Pool, uncertainty: Callable[[Probabilities], npt.NDArray[np.float64]]
+) -> Rows:
+    """Return the available rows, those of the greatest uncertainty first."""
+    available = pool.available
+    doubts = uncertainty(_probabilities(pool)[available])
+    return available[np.argsort(-doubts, kind="stable")]
 
 
 def _small_margin(probabilities: Probabilities) -> npt.NDArray[np.float64]:
@@ -548,10 +548,7 @@ def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
     """Return the most central document of each of `n` clusters of documents with small margins."""
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - takes a second
 
-    available = pool.available
-    margins = _small_margin(_probabilities(pool)[available])
-    order = available[np.argsort(-margins, kind="stable")]
-    candidates = order[: CANDIDATES * n]
+    candidates = _most_doubtful(pool, _small_margin)[: CANDIDATES * n]
     if len(candidates) <= n:
         return candidates[:n]
     vectors = pool.vectors[candidates]
@@ -574,8 +571,7 @@ def _tcm(pool: Pool, n: int, seed: int) -> Rows:
 
 
 def _herding(pool: Pool, n: int, seed: int) -> Rows:
-    has_classes = pool.n_classes >= 2 and len(pool.labelled) > 0
-    weights = _small_margin(_probabilities(pool)) if has_classes else None
+    weights = _small_margin(_probabilities(pool)) if pool.has_classes else None
     return herd(pool.vectors, weights, pool.labelled, pool.available, n=n, seed=seed)
 
 
@@ -653,9 +649,7 @@ def pool(rankings: Mapping[str, Sequence[str]], method: str = AP_PRIOR) -> list[
 
 
 def _weights(size: int) -> list[float]:
-    harmonic = [0.0]
-    for rank in range(1, size + 1):
-        harmonic.append(harmonic[-1] + 1 / rank)
+    harmonic = [0.0, *accumulate(1 / rank for rank in range(1, size + 1))]
     return [(1 + harmonic[size] - harmonic[rank]) / size for rank in range(1, size + 1)]
 
 

@@ -8,11 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from sklearn.decomposition import TruncatedSVD
 
 from experiments.code_version import code_version
 from experiments.splits import read_split
 from hummingbit.encoder.text_features import Floats
-from hummingbit.evaluation.labelling.suggestions import Pool, Rows, suggest, text_vectors
+from hummingbit.evaluation.labelling.suggestions import DIRECTIONS, Pool, Rows, suggest
+from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.files import replace_file
 from hummingbit.training.text_features import fit_text_features
 
@@ -32,10 +34,11 @@ def places_of(dataset: str, data_root: Path | None, part: str = "train") -> Floa
     texts = [str(text) for text in data.inputs]
     features = fit_text_features(texts, TERMS)
     rows = features.transform(texts)
-    if part == "train":
-        return text_vectors(rows)
-    query_features = features.transform([str(text) for text in queries.inputs])
-    return text_vectors(rows, query_features)
+    model = TruncatedSVD(min(DIRECTIONS, *(size - 1 for size in rows.shape)), random_state=0)
+    projected = model.fit_transform(rows)
+    if part != "train":
+        projected = model.transform(features.transform([str(text) for text in queries.inputs]))
+    return unit_rows(np.asarray(projected, dtype=np.float32))
 
 
 def version_of_data(dataset: str, data_root: Path | None) -> str:
