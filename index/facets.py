@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
-from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.filters import BOUNDS, InRange, Scalar, check_field, parse_filter
 from hummingbit.index.passages import CodeColumn
 from hummingbit.index.rankings import RankedRows, Ranking
@@ -224,16 +224,11 @@ def _first_in_order(count: int, column: Column, codes: Codes) -> Codes:
 
 
 def _histogram(interval: float, column: Column, rows: Rows, codes: Codes) -> list[dict[str, Any]]:
-    buckets, counts = _count_buckets(np.floor(column.numbers / interval), rows, codes)
-    return [
-        {"from": number(start * interval), "to": number((start + 1) * interval), "count": count}
-        for start, count in zip(buckets.tolist(), counts.tolist(), strict=True)
-    ]
+    def start_of(bucket: float) -> float:
+        start = bucket * interval
+        return int(start) if start.is_integer() else start
 
-
-def number(value: float) -> float:
-    """Return a number, as an integer if it is one."""
-    return int(value) if float(value).is_integer() else value
+    return _count_intervals(np.floor(column.numbers / interval), rows, codes, start_of)
 
 
 def _calendar(interval: str, column: Column, rows: Rows, codes: Codes) -> list[dict[str, Any]]:
@@ -242,29 +237,28 @@ def _calendar(interval: str, column: Column, rows: Rows, codes: Codes) -> list[d
     known = times != NO_INSTANT
     units = times[known].astype("datetime64[us]").astype(f"datetime64[{unit}]").astype(np.int64)
     starts[known] = np.floor((units + first) / n_units)
-    buckets, counts = _count_buckets(starts, rows, codes)
 
-    def instant(bucket: float) -> str:
+    def start_of(bucket: float) -> str:
         units = np.array([int(bucket) * n_units - first]).astype(f"datetime64[{unit}]")
         return f"{np.datetime_as_string(units.astype('datetime64[s]'))[0]}Z"
 
-    return [
-        {"from": instant(start), "to": instant(start + 1), "count": count}
-        for start, count in zip(buckets.tolist(), counts.tolist(), strict=True)
-    ]
+    return _count_intervals(starts, rows, codes, start_of)
 
 
-def _count_buckets(
-    bucket_of: npt.NDArray[np.float64], rows: Rows, codes: Codes
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return the buckets, ascending, and how many documents have a value in each.
+def _count_intervals(
+    bucket_of: npt.NDArray[np.float64],
+    rows: Rows,
+    codes: Codes,
+    start_of: Callable[[float], object],
+) -> list[dict[str, Any]]:
+    """Return the intervals, ascending, and how many documents have a value in each.
 
-    `bucket_of` has the bucket of each code, a whole number, or NaN.
+    `bucket_of` has the number of the interval of each code, or NaN.
     """
     has_bucket = ~np.isnan(bucket_of)
     some = bucket_of[has_bucket]
     if not len(some):
-        return some, np.empty(0, dtype=np.int64)
+        return []
     first = some.min()
     if some.max() - first < MAX_TABLE:
         position_of = (some - first).astype(np.int64)
@@ -284,7 +278,10 @@ def _count_buckets(
     if len(filled) > MAX_BUCKETS:
         message = f"make {len(filled):,} intervals; at most {MAX_BUCKETS:,} are allowed"
         raise InputError("facets", message)
-    return buckets[filled], counts[filled]
+    return [
+        {"from": start_of(bucket), "to": start_of(bucket + 1), "count": count}
+        for bucket, count in zip(buckets[filled].tolist(), counts[filled].tolist(), strict=True)
+    ]
 
 
 def _range(condition: InRange, column: Column, rows: Rows, codes: Codes) -> dict[str, Any]:
@@ -377,11 +374,10 @@ class SortPosition(NamedTuple):
     def of_bytes(cls, packed: bytes) -> SortPosition:
         """Read the bytes of :meth:`to_bytes`."""
         keys, row, last_row = json.loads(packed)
-        return cls([None if key is None else _key_of(key) for key in keys], row, last_row)
+        return cls([None if key is None else _key_of(*key) for key in keys], row, last_row)
 
 
-def _key_of(key: list[Any]) -> SortKey:
-    kind, value = key
+def _key_of(kind: int, value: Any) -> SortKey:
     return kind, tuple(value) if isinstance(value, list) else value
 
 
@@ -478,7 +474,7 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
     if short:
         members = column.rows_with(short)
         if allowed is not None:
-            members = members[_holds(allowed, members)]
+            members = allowed[positions_of(allowed, members)]
         count = HITS_A_GROUP * size * len(short)
         while True:
             checkpoint()
@@ -504,12 +500,6 @@ def _worth_ranking(short: Sequence[int], column: Column) -> int:
     A small group rarely has further hits near the best, and few documents are soon ranked.
     """
     return MAX_RANKED if sum(map(column.count_with, short)) > MAX_RANKED else 0
-
-
-def _holds(rows: Rows, sought: Rows) -> Mask:
-    """Tell which of `sought` are among ascending `rows`."""
-    positions = np.minimum(np.searchsorted(rows, sought), max(0, len(rows) - 1))
-    return rows[positions] == sought if len(rows) else np.zeros(len(sought), dtype=np.bool_)
 
 
 def _by_group(  # noqa: PLR0917 - as rank_groups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -139,14 +139,14 @@ class Annotations:
         Raises:
             StoreError: if the store cannot be written.
         """
+        n_given = len(labels) + len(judgements)
         with self._write_lock, self._store.writing() as changes:
-            known_labels = self._of_known_documents(labels)
-            changed = changes.write_records(LABELS, known_labels)
-            known_judgements = self._of_known_documents(judgements)
-            changed += changes.write_records(JUDGEMENTS, known_judgements)
-            result = self._commit(changes, changed)
-            n_written = len(known_labels) + len(known_judgements)
-            return result, len(labels) + len(judgements) - n_written
+            known = self._known_documents([*labels, *judgements])
+            labels = [label for label in labels if label.id in known]
+            judgements = [judgement for judgement in judgements if judgement.id in known]
+            changed = changes.write_records(LABELS, labels)
+            changed += changes.write_records(JUDGEMENTS, judgements)
+            return self._commit(changes, changed), n_given - len(labels) - len(judgements)
 
     def marks(self, table: Table[Any]) -> dict[tuple[str, ...], bytes]:
         """Return the checksum of every record by its key; equal records have equal checksums."""
@@ -175,9 +175,13 @@ class Annotations:
             StoreError: if the store cannot be written.
         """
         with self._write_lock, self._store.writing() as changes:
+            known = self._known_documents(records)
             if skip_unknown:
-                records = self._of_known_documents(records)
-            self._check_documents([record.id for record in records])
+                records = [record for record in records if record.id in known]
+            for position, record in enumerate(records):
+                if record.id not in known:
+                    reason = f"there is no document {record.id[:80]!r}"
+                    raise InputError("id", reason, position)
             changed = changes.delete_records(table, removed)
             changed += changes.write_records(table, records)
             return self._commit(changes, changed)
@@ -189,15 +193,9 @@ class Annotations:
         rows = np.empty(0, dtype=np.int64)
         return AnnotationResult(changed, self._published_index.publish(changes, codes, rows, rows))
 
-    def _of_known_documents(self, records: Sequence[Record]) -> list[Record]:
-        stored = self._store.read_marks(list(dict.fromkeys(record.id for record in records)))
-        return [record for record in records if record.id in stored]
-
-    def _check_documents(self, ids: Sequence[str]) -> None:
-        stored = self._store.read_marks(list(dict.fromkeys(ids)))
-        for position, id_ in enumerate(ids):
-            if id_ not in stored:
-                raise InputError("id", f"there is no document {id_[:80]!r}", position)
+    def _known_documents(self, records: Sequence[DocumentLabel | Judgement]) -> Collection[str]:
+        """Return the ids of those documents of records that exist."""
+        return self._store.read_marks(list(dict.fromkeys(record.id for record in records))).keys()
 
 
 @dataclass(frozen=True, slots=True)

@@ -365,13 +365,12 @@ class CodeColumn:
 
     def span(self, column: bytes, number: int) -> Span | None:
         """Return where a passage is in its text; None if the document has only one."""
-        spans = self._spans(column)
-        return Span(*spans[number].tolist()) if len(spans) else None
+        is_whole = self.count(len(column)) < 2
+        return None if is_whole else Span(*self._spans(column)[number].tolist())
 
     def _spans(self, column: bytes) -> Spans:
-        """Return the start and end of each passage of a document; nothing if it has only one."""
-        n = self.count(len(column))
-        end = n * self.code_size if n > 1 else len(column)
+        """Return the start and end of each of several passages of a document."""
+        end = self.count(len(column)) * self.code_size
         return np.frombuffer(column[end:], dtype="<u4").reshape(-1, 2)
 
     def index_rows(self, row: int, length: int) -> range | tuple[int]:
@@ -396,9 +395,8 @@ class CodeColumn:
 
     def texts(self, row: int, text: str, column: bytes) -> Iterator[tuple[int, str]]:
         """Yield the rows of the index of a document and the text of each."""
-        spans = [Span(*span) for span in self._spans(column).tolist()]
-        if spans:
-            texts = passage_texts(text, spans)
-            yield from zip(self.index_rows(row, len(column)), texts, strict=True)
-        else:
+        if self.count(len(column)) < 2:
             yield self.index_rows(row, self.code_size)[0], text
+            return
+        texts = passage_texts(text, [Span(*span) for span in self._spans(column).tolist()])
+        yield from zip(self.index_rows(row, len(column)), texts, strict=True)
