@@ -705,13 +705,12 @@ class RemoteAnnotations:
         for page in _pages_if_kept(pages):
             yield from map(parse_judgement, page["judgements"])
 
-    def set_labels(self, records: Sequence[DocumentLabel]) -> None:
-        """Add labels, many in a request."""
-        self._add(records)
+    def set_labels(self, records: Sequence[DocumentLabel | Judgement]) -> None:
+        """Add labels or judgements, many in a request."""
+        for part in batches(write_records(records), RECORDS):
+            self._client.import_labels(self._name, "\n".join(part).encode())
 
-    def set_judgements(self, records: Sequence[Judgement]) -> None:
-        """Add judgements, many in a request."""
-        self._add(records)
+    set_judgements = set_labels
 
     def suggest(
         self, n: int, method: str, *, label_field: str | None, who: str | None
@@ -753,10 +752,6 @@ class RemoteAnnotations:
         """Return ids and texts of `n` answers to judge, from `depth` hits of each ranking."""
         pool = self._client.judgement_pool(self._name, question, n=n, depth=depth)
         return [(document["id"], document["text"] or "") for document in pool["documents"]]
-
-    def _add(self, records: Sequence[DocumentLabel | Judgement]) -> None:
-        for part in batches(write_records(records), RECORDS):
-            self._client.import_labels(self._name, "\n".join(part).encode())
 
 
 def _pages_if_kept(get_page: Callable[..., Page]) -> Iterator[Page]:

@@ -24,6 +24,7 @@ from hummingbit.commands.options import (
     OptionError,
     add_action,
     add_command,
+    add_file,
     add_filter,
     add_folder,
     add_label_field,
@@ -726,19 +727,12 @@ def configure_transfer(actions: Actions) -> None:
     """Add the actions."""
     export = add_action(actions, "export", run_export, "write a collection as JSON lines")
     into = add_action(actions, "import", run_import, "fill a collection with an export")
-    export.add_argument(
-        "file",
-        nargs="?",
-        default=STANDARD,
-        metavar="FILE",
-        help="the file to write, compressed if it ends in .gz or .xz (default: standard output)",
+    add_file(
+        export, "the file to write, compressed if it ends in .gz or .xz (default: standard output)"
     )
-    into.add_argument(
-        "file",
-        nargs="?",
-        default=STANDARD,
-        metavar="FILE",
-        help="a file that index export wrote, also .gz or .xz (default: standard input);"
+    add_file(
+        into,
+        "a file that index export wrote, also .gz or .xz (default: standard input);"
         " with --from, what another store wrote",
     )
     add_stores(into)

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hummingbit.commands.options import (
-    STANDARD,
     Actions,
     BitsOption,
     OptionError,
     add_action,
     add_command,
     add_data_dir,
+    add_file,
     add_label_field,
     add_option,
     add_service,
@@ -251,9 +251,7 @@ def _configure_files(actions: Actions) -> None:
         (into, (JSONL, QRELS), in_or_out, "input"),
         (export, FORMATS, exported, "output"),
     ):
-        action.add_argument(
-            "file", nargs="?", default=STANDARD, metavar="FILE", help=f"(default: standard {other})"
-        )
+        add_file(action, f"(default: standard {other})")
         add_option(
             action, "--format", f"{forms_help} (default: %(default)s)", choices=forms, default=JSONL
         )

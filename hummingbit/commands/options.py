@@ -502,6 +502,11 @@ STANDARD = "-"
 """A FILE that stands for standard input or output."""
 
 
+def add_file(parser: argparse.ArgumentParser, summary: str) -> None:
+    """Add the argument FILE, by default standard input or output."""
+    parser.add_argument("file", nargs="?", default=STANDARD, metavar="FILE", help=summary)
+
+
 @contextmanager
 def open_input(file: str) -> Iterator[tuple[BinaryIO, str]]:
     """Yield a stream of a file, also a compressed one, or of standard input, and its name.

@@ -55,20 +55,10 @@ def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = 
         text = description_of(name).replace("%", "%%")
         if "default:" not in text and field.default is not None:
             text += f" (default: {str(field.default).replace('%', '%%')})"
+        value: dict[str, Any] = {"metavar": _metavar(name, field.annotation)}
         if field.annotation is bool:
-            parser.add_argument(
-                flag_of(name),
-                action=argparse.BooleanOptionalAction,
-                default=argparse.SUPPRESS,
-                help=text,
-            )
-        else:
-            parser.add_argument(
-                flag_of(name),
-                default=argparse.SUPPRESS,
-                metavar=_metavar(name, field.annotation),
-                help=text,
-            )
+            value = {"action": argparse.BooleanOptionalAction}
+        parser.add_argument(flag_of(name), default=argparse.SUPPRESS, help=text, **value)
 
 
 def _metavar(name: str, annotation: Any) -> str:
