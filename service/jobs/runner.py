@@ -256,7 +256,10 @@ class Jobs:
         except JobStoreError as error:
             _log.error("job %s cannot be started and stays queued: %s", id_, error)
             with self._lock:
-                self._postpone(queue, owner, id_, "waiting until the service can record jobs")
+                before = self._postponed.get(id_)
+                step = "waiting until the service can record jobs"
+                # What the job waits for is likely the reason for this, too.
+                self._postpone(queue, owner, id_, step if before is None else before.step)
             return
         if progress is None:
             return
