@@ -203,7 +203,8 @@ def test_answers_of_a_reader_are_those_of_their_generation(
 
     def search(reader: DataFolder, seed: int) -> int:
         chance, answers = np.random.default_rng(seed), []
-        while not done.is_set():
+        # Without a pause, searches would take most of the time that the writer needs.
+        while not done.wait(0.002):
             code, filter_ = random_hex(chance, 1, 16)[0], LOW if chance.random() < 0.5 else None
             result = reader.collection("c").search([Query(code=code)], 30, filter=filter_)
             answers.append((code, filter_, result))

@@ -56,8 +56,13 @@ def wait_until(holds: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving_process(tmp_path_factory.mktemp("data"), *WORKERS) as (process, address):
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[str]:
+    with serving_process(folder, *WORKERS) as (process, address):
         yield address
         process.terminate()
         assert process.wait(SECONDS) == 0
@@ -180,10 +185,10 @@ def test_processes_end_with_their_supervisor(tmp_path: Path) -> None:
     wait_until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
 
 
-def test_a_second_writer_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with serving_process(tmp_path, *WORKERS):
-        arguments = ["serve", "--data-dir", str(tmp_path), "--port", "0", "--workers", "1"]
-        assert main(arguments) == 2
+@pytest.mark.usefixtures("service")
+def test_a_second_writer_is_refused(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    arguments = ["serve", "--data-dir", str(folder), "--port", "0", "--workers", "1"]
+    assert main(arguments) == 2
     assert "is in use: another process is writing to it" in capfd.readouterr().err
 
 
@@ -482,20 +487,18 @@ def test_who_the_writer_does_not_answer_is_told_so_in_time(tmp_path: Path) -> No
             wait_until(lambda: client.get("/v1/jobs").status_code == 200)
 
 
-def test_readers_of_a_folder_that_another_service_writes(tmp_path: Path) -> None:
-    with (
-        serving_process(tmp_path, *WORKERS) as (_, address),
-        client_of(address) as writer,
-    ):
-        create(writer, "/v1/collections/c")
-        with serving_process(tmp_path, "--read-only", *WORKERS) as (_, other):
+def test_readers_of_a_folder_that_another_service_writes(service: str, folder: Path) -> None:
+    path = "/v1/collections/followed"
+    with client_of(service) as writer:
+        create(writer, path)
+        with (
+            serving_process(folder, "--read-only", *WORKERS) as (_, other),
+            client_of(other) as reader,
+        ):
             body = {"documents": [{"id": "a", "code": CODE, "payload": {"label": "x"}}]}
-            made = writer.put("/v1/collections/c/documents", json=body).json()
-            with client_of(other) as reader:
-                headers = {"Min-Generation": str(made["generation"])}
-                found = reader.post(
-                    "/v1/collections/c/search", json={"code": CODE}, headers=headers
-                )
-                assert [hit["id"] for hit in found.json()["hits"]] == ["a"]
-                check_problem(reader.put("/v1/collections/d", json={"n_bits": 8}), 403, "read_only")
-                assert reader.get("/v1/access").json()["read_only"] is True
+            made = writer.put(f"{path}/documents", json=body).json()
+            headers = {"Min-Generation": str(made["generation"])}
+            found = reader.post(f"{path}/search", json={"code": CODE}, headers=headers)
+            assert [hit["id"] for hit in found.json()["hits"]] == ["a"]
+            check_problem(reader.put("/v1/collections/d", json={"n_bits": 8}), 403, "read_only")
+            assert reader.get("/v1/access").json()["read_only"] is True
