@@ -62,133 +62,174 @@ Key = Annotated[SecretStr | None, AfterValidator(_check_key)]
 
 
 class Settings(BaseSettings):
-    """The settings of the service; ``Settings()`` has the defaults, whatever the environment.
+    """The settings of the service; ``Settings()`` has the defaults, whatever the environment."""
 
-    The docstring of a setting is also the help of its flag.
-    """
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENV_PREFIX)
 
-    model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix=ENV_PREFIX, use_attribute_docstrings=True
+    data_dir: Path = Field(
+        default=Path(), description="the folder that holds encoders/ and collections/"
+    )
+    create: bool = Field(
+        default=False,
+        description="create the data folder if it is missing, also beside other files",
+    )
+    host: str = Field(default="127.0.0.1", description="the address to listen on")
+    port: int = Field(default=8000, ge=0, le=65_535, description="the port; 0 for any free one")
+
+    workers: int = Field(
+        default=0,
+        ge=0,
+        le=256,
+        description="processes that answer searches, beside one that writes; 0 for a single"
+        " process that does both",
+    )
+    read_only: bool = Field(
+        default=False,
+        description="serve without writing or locking; follow the service that writes",
     )
 
-    data_dir: Path = Path()
-    """the folder that holds encoders/ and collections/"""
-    create: bool = False
-    """create the data folder if it is missing, also beside other files"""
-    host: str = "127.0.0.1"
-    """the address to listen on"""
-    port: int = Field(default=8000, ge=0, le=65_535)
-    """the port; 0 for any free one"""
+    engine: Backend = Field(
+        default="local", description="where collections are stored: local, in data_dir, or milvus"
+    )
+    milvus_uri: Annotated[str | None, AfterValidator(_check_uri)] = Field(
+        default=None, description="the address of Milvus, http://HOST:PORT, without the token"
+    )
+    milvus_token: SecretStr | None = Field(
+        default=None, description="the token for Milvus, such as USER:PASSWORD"
+    )
 
-    workers: int = Field(default=0, ge=0, le=256)
-    """processes that answer searches, beside one that writes; 0 for a single process that does
-    both"""
-    read_only: bool = False
-    """serve without writing or locking; follow the service that writes"""
+    keys_file: Path | None = Field(
+        default=None,
+        description="the file with the hashes of the keys (default: keys.json in data_dir)",
+    )
+    admin_key: Key = Field(default=None, description="a key with the role admin")
+    write_key: Key = Field(default=None, description="a key with the role write")
+    read_key: Key = Field(default=None, description="a key with the role read")
 
-    engine: Backend = "local"
-    """where collections are stored: local, in data_dir, or milvus"""
-    milvus_uri: Annotated[str | None, AfterValidator(_check_uri)] = None
-    """the address of Milvus, http://HOST:PORT, without the token"""
-    milvus_token: SecretStr | None = None
-    """the token for Milvus, such as USER:PASSWORD"""
+    max_body_bytes: Count = Field(
+        default=1 << 20, description="largest body, except of bulk requests"
+    )
+    max_bulk_body_bytes: Count = Field(
+        default=16 << 20, description="largest body with documents or labelled queries"
+    )
+    max_snapshot_bytes: Count = Field(
+        default=16 << 30, description="largest snapshot that can be uploaded"
+    )
+    max_response_bytes: Count = Field(
+        default=64 << 20, description="largest response; a larger one is refused"
+    )
+    max_json_depth: int = Field(
+        default=96,
+        ge=1,
+        le=MAX_JSON_DEPTH,
+        description="nested levels of objects and lists in a body",
+    )
+    max_text_length: Count = Field(default=MAX_TEXT_LENGTH, description="characters in a text")
+    max_payload_values: Count = Field(
+        default=100_000, description="keys, entries and values in the payload of a document"
+    )
+    max_id_length: int = Field(
+        default=MAX_ID_LENGTH, ge=1, le=MAX_ID_LENGTH, description="characters in a document's id"
+    )
+    id_pattern: Annotated[str, AfterValidator(_check_pattern)] = Field(
+        default=r"[^\x00]+",
+        description="a regular expression that every id must match as a whole",
+    )
+    max_limit: int = Field(default=MAX_K, ge=1, le=MAX_K, description="hits in a search")
+    max_hits: Count = Field(
+        default=100_000, description="searches in a batch times the largest limit"
+    )
+    max_documents: Count = Field(default=10_000, description="documents in an upsert")
+    max_searches: Count = Field(default=1_000, description="searches in a batch")
+    max_inputs: Count = Field(
+        default=2_048, description="inputs in a request to encode; OpenAI's clients send so many"
+    )
+    max_queries: Count = Field(default=10_000, description="queries in an evaluation")
 
-    keys_file: Path | None = None
-    """the file with the hashes of the keys (default: keys.json in data_dir)"""
-    admin_key: Key = None
-    """a key with the role admin"""
-    write_key: Key = None
-    """a key with the role write"""
-    read_key: Key = None
-    """a key with the role read"""
+    concurrent_requests: Count = Field(default=64, description="requests that run at a time")
+    queued_requests: int = Field(
+        default=256, ge=0, description="requests that wait for their turn; further ones return 429"
+    )
+    concurrent_large_requests: Count = Field(
+        default=4,
+        description="requests with a body of more than 1 MiB that run at a time",
+    )
+    max_held_bytes: Count = Field(
+        default=256 << 20,
+        description="large bodies being received, all together; and as many of long responses",
+    )
+    concurrent_writes: Count = Field(default=8, description="requests that write at a time")
+    concurrent_long_reads: Count = Field(
+        default=8,
+        description="evaluations, encodings and batches at a time; single searches overtake them",
+    )
+    concurrent_jobs: Count = Field(
+        default=1,
+        description="long jobs at a time: reindexing, snapshots, compaction, large bulks",
+    )
+    concurrent_short_jobs: Count = Field(
+        default=1, description="short jobs at a time: verifications, small bulks"
+    )
+    concurrent_analyses: Count = Field(
+        default=2,
+        description="maps and searches for near-duplicates at a time, and as many evaluations;"
+        " one of each key",
+    )
+    jobs_per_key: Count = Field(
+        default=32, description="unfinished jobs of one key; further ones return 429"
+    )
+    job_bytes_per_key: Count = Field(
+        default=512 << 20,
+        description="files of one key's jobs; the oldest finished jobs make room",
+    )
+    kept_jobs: Count = Field(
+        default=1000, description="finished jobs of one key that are remembered"
+    )
+    training: Literal["here", "elsewhere"] = Field(
+        default="here",
+        description="who trains for retraining jobs: a process of this machine, which needs the"
+        " extra train, or `hummingbit label train` elsewhere, on the same data_dir",
+    )
+    allowed_hosts: str = Field(
+        default="",
+        description="names that the header Host may have, separated by commas; * for"
+        " any (default: any if there are keys, otherwise the names of this machine)",
+    )
+    cors_origin: str = Field(
+        default="",
+        description="origins whose web pages may use the service, separated by commas, such as"
+        " https://console.example (default: only its own)",
+    )
+    max_connections: Count = Field(default=1024, description="open connections")
+    max_connections_per_address: Count = Field(
+        default=256, description="open connections from one address; raise it behind a proxy"
+    )
+    idle_timeout: Annotated[float, Field(gt=0, le=86_400)] = Field(
+        default=30.0, description="seconds in which a client must send the headers of a request"
+    )
+    write_timeout: Annotated[float, Field(gt=0, le=86_400)] = Field(
+        default=30.0, description="seconds in which a client must receive 64 KiB of a response"
+    )
+    request_timeout: Seconds = Field(
+        default=60.0, description="seconds until a response; 0 for no timeout"
+    )
+    shutdown_delay: Seconds = Field(
+        default=0.0,
+        description="seconds from a stop signal, when /readyz turns 503, until the port closes",
+    )
+    shutdown_grace: Seconds = Field(
+        default=25.0, description="seconds that running requests have to finish on shutdown"
+    )
 
-    max_body_bytes: Count = 1 << 20
-    """largest body, except of bulk requests"""
-    max_bulk_body_bytes: Count = 16 << 20
-    """largest body with documents or labelled queries"""
-    max_snapshot_bytes: Count = 16 << 30
-    """largest snapshot that can be uploaded"""
-    max_response_bytes: Count = 64 << 20
-    """largest response; a larger one is refused"""
-    max_json_depth: int = Field(default=96, ge=1, le=MAX_JSON_DEPTH)
-    """nested levels of objects and lists in a body"""
-    max_text_length: Count = MAX_TEXT_LENGTH
-    """characters in a text"""
-    max_payload_values: Count = 100_000
-    """keys, entries and values in the payload of a document"""
-    max_id_length: int = Field(default=MAX_ID_LENGTH, ge=1, le=MAX_ID_LENGTH)
-    """characters in a document's id"""
-    id_pattern: Annotated[str, AfterValidator(_check_pattern)] = r"[^\x00]+"
-    """a regular expression that every id must match as a whole"""
-    max_limit: int = Field(default=MAX_K, ge=1, le=MAX_K)
-    """hits in a search"""
-    max_hits: Count = 100_000
-    """searches in a batch times the largest limit"""
-    max_documents: Count = 10_000
-    """documents in an upsert"""
-    max_searches: Count = 1_000
-    """searches in a batch"""
-    max_inputs: Count = 2_048
-    """inputs in a request to encode; OpenAI's clients send so many"""
-    max_queries: Count = 10_000
-    """queries in an evaluation"""
-
-    concurrent_requests: Count = 64
-    """requests that run at a time"""
-    queued_requests: int = Field(default=256, ge=0)
-    """requests that wait for their turn; further ones return 429"""
-    concurrent_large_requests: Count = 4
-    """requests with a body of more than 1 MiB that run at a time"""
-    max_held_bytes: Count = 256 << 20
-    """large bodies being received, all together; and as many of long responses"""
-    concurrent_writes: Count = 8
-    """requests that write at a time"""
-    concurrent_long_reads: Count = 8
-    """evaluations, encodings and batches at a time; single searches overtake them"""
-    concurrent_jobs: Count = 1
-    """long jobs at a time: reindexing, snapshots, compaction, large bulks"""
-    concurrent_short_jobs: Count = 1
-    """short jobs at a time: verifications, small bulks"""
-    concurrent_analyses: Count = 2
-    """maps and searches for near-duplicates at a time, and as many evaluations; one of each key"""
-    jobs_per_key: Count = 32
-    """unfinished jobs of one key; further ones return 429"""
-    job_bytes_per_key: Count = 512 << 20
-    """files of one key's jobs; the oldest finished jobs make room"""
-    kept_jobs: Count = 1000
-    """finished jobs of one key that are remembered"""
-    training: Literal["here", "elsewhere"] = "here"
-    """who trains for retraining jobs: a process of this machine, which needs the extra train, or
-    `hummingbit label train` elsewhere, on the same data_dir"""
-    allowed_hosts: str = ""
-    """names that the header Host may have, separated by commas; * for any (default: any if there
-    are keys, otherwise the names of this machine)"""
-    cors_origin: str = ""
-    """origins whose web pages may use the service, separated by commas, such as
-    https://console.example (default: only its own)"""
-    max_connections: Count = 1024
-    """open connections"""
-    max_connections_per_address: Count = 256
-    """open connections from one address; raise it behind a proxy"""
-    idle_timeout: Annotated[float, Field(gt=0, le=86_400)] = 30.0
-    """seconds in which a client must send the headers of a request"""
-    write_timeout: Annotated[float, Field(gt=0, le=86_400)] = 30.0
-    """seconds in which a client must receive 64 KiB of a response"""
-    request_timeout: Seconds = 60.0
-    """seconds until a response; 0 for no timeout"""
-    shutdown_delay: Seconds = 0.0
-    """seconds from a stop signal, when /readyz turns 503, until the port closes"""
-    shutdown_grace: Seconds = 25.0
-    """seconds that running requests have to finish on shutdown"""
-
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """the lowest level that is logged"""
-    log_format: Literal["json", "text"] = "json"
-    """format of log lines"""
-    access_log: bool = True
-    """log a line for every request"""
-    traces_endpoint: str | None = None
-    """the OTLP/HTTP address for OpenTelemetry traces, ending in /v1/traces"""
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="the lowest level that is logged"
+    )
+    log_format: Literal["json", "text"] = Field(default="json", description="format of log lines")
+    access_log: bool = Field(default=True, description="log a line for every request")
+    traces_endpoint: str | None = Field(
+        default=None,
+        description="the OTLP/HTTP address for OpenTelemetry traces, ending in /v1/traces",
+    )
 
     @property
     def max_entries(self) -> dict[str, int]:
@@ -289,15 +330,10 @@ def flag_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def description_of(name: str) -> str:
-    """Return what a setting is, in one line."""
-    return " ".join((Settings.model_fields[name].description or "").split())
-
-
 def settings_to_toml(configuration: Configuration) -> list[str]:
     """Return the settings in effect as lines of a configuration file, without secrets."""
     lines = []
-    for name in Settings.model_fields:
+    for name, field in Settings.model_fields.items():
         value, origin = getattr(configuration.settings, name), configuration.origins[name]
         if isinstance(value, SecretStr):
             entry = f"# {name} is hidden"
@@ -305,7 +341,7 @@ def settings_to_toml(configuration: Configuration) -> list[str]:
             entry = f"# {name} is not set"
         else:
             entry = f"{name} = {_toml(value)}"
-        lines.append(f"{entry}  # {origin}: {description_of(name)}")
+        lines.append(f"{entry}  # {origin}: {field.description}")
     return lines
 
 

@@ -28,7 +28,6 @@ from hummingbit.service.schemas.responses import JobInfo, JobState
 from hummingbit.service.settings import (
     Configuration,
     Settings,
-    description_of,
     flag_of,
     load_settings,
     settings_to_json,
@@ -52,7 +51,7 @@ def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = 
         if name in SECRETS:
             continue
         field = Settings.model_fields[name]
-        text = description_of(name).replace("%", "%%")
+        text = (field.description or "").replace("%", "%%")
         if "default:" not in text and field.default is not None:
             text += f" (default: {str(field.default).replace('%', '%%')})"
         value: dict[str, Any] = {"metavar": _metavar(name, field.annotation)}
