@@ -11,7 +11,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.facets import Facet, Facets, SortField
-from hummingbit.index.filters import And, Filter, HasId, leaves_of
+from hummingbit.index.filters import And, Filter, HasId, IsSingle, fields_of, leaves_of
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import (
@@ -41,8 +41,17 @@ def check_is_of_payloads(filter_: Filter) -> None:
         raise InputError("filter", "has has_id; a key's filter must be of payload fields only")
 
 
+def owned_by(filter_: Filter) -> Filter:
+    """Return the filter of the documents that a key with `filter_` owns.
+
+    They match it, and each of its fields has at most one value in them. Otherwise a document that
+    is of tenant ``["a", "b"]`` would belong to two, and one could write into the other's documents.
+    """
+    return And((filter_, *map(IsSingle, sorted(fields_of(filter_)))))
+
+
 class FilteredCollection:
-    """The documents of a collection that match a filter.
+    """The documents of a collection that a key with a filter owns (:func:`owned_by`).
 
     It has only those methods of :class:`hummingbit.index.backend.CollectionBackend` that can be
     limited to the filter. A document outside counts as missing, and none can be written that would
@@ -53,7 +62,8 @@ class FilteredCollection:
 
     def __init__(self, collection: CollectionBackend, filter_: Filter) -> None:
         self._collection = collection
-        self._filter = filter_
+        self._fields = sorted(fields_of(filter_))
+        self._filter = owned_by(filter_)
 
     def __getattr__(self, name: str) -> Any:
         """Return a setting of the collection; nothing else of it is passed on."""
@@ -158,9 +168,7 @@ class FilteredCollection:
     def check_documents(self, documents: Sequence[Document]) -> None:
         """Raise InputError unless the filter allows to write all `documents`."""
         for position, document in enumerate(documents):
-            if not self._filter.matches(document.payload_with_labels):
-                message = "does not match the filter of the key"
-                raise InputError("payload", message, position)
+            self.check_owned(document.payload_with_labels, "payload", position)
         outside = self._outside([document.id for document in documents])
         for position, document in enumerate(documents):
             if document.id in outside:
@@ -204,12 +212,24 @@ class FilteredCollection:
                     **{field.name: getattr(update, field.name) for field in fields(update)},
                     "ids": None if update.ids is None else tuple(self._inside(update.ids)),
                     "filter": None if update.filter is None else self._joined(update.filter),
-                    "within": self._filter,
+                    "within": self,
                 }
             )
             for update in updates
         ]
         return self._collection.update_payloads(confined, if_generation)
+
+    def check_owned(self, payload: Any, field: str, position: int | None = None) -> None:
+        """Raise InputError for `field` unless the key would own a document with this payload."""
+        for name in self._fields:
+            if not IsSingle(name).matches(payload):
+                message = (
+                    f"has several values, a list or an object in {name!r}; the key has a filter of"
+                    " this field, so it must hold one string, number or boolean"
+                )
+                raise InputError(field, message, position)
+        if not self._filter.matches(payload):
+            raise InputError(field, "does not match the filter of the key", position)
 
     def _joined(self, filter_: Filter | None) -> Filter:
         return self._filter if filter_ is None else And((self._filter, filter_))
@@ -248,19 +268,19 @@ def visible(collection: CollectionBackend, filter_: Filter | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _ConfinedUpdate(PayloadUpdate):
-    """A change of payloads after which all of them must match a filter."""
+    """A change of payloads after which the key of a collection must own all documents."""
 
-    within: Filter | None = None
+    within: FilteredCollection | None = None
 
     def apply(self, payload: Any) -> dict[str, Any]:
         """See :meth:`hummingbit.index.payloads.PayloadUpdate.apply`.
 
         Raises:
-            InputError: if the payload does not match the filter afterwards.
+            InputError: if the key would not own a document with the payload afterwards.
         """
         changed = PayloadUpdate.apply(self, payload)
-        if self.within is not None and not self.within.matches(changed):
-            raise InputError("updates", "would make a payload not match the filter of the key")
+        if self.within is not None:
+            self.within.check_owned(changed, "updates")
         return changed
 
 

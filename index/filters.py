@@ -25,6 +25,7 @@ from hummingbit.foundation.errors import InputError, abbreviate
 #     {"field": "year", "gte": 1990, "lt": 2000}  {"field": "author.name", "exists": true}
 #     {"field": "sku", "prefix": "HB-"}           {"field": "title", "contains": "moon"}
 #     {"field": "due", "is_null": true}           {"field": "due", "is_missing": true}
+#     {"field": "tenant", "is_single": true}
 #     {"field": "sent", "gte": "2024-05-01T00:00:00+02:00"}    {"has_id": ["a", "b"]}
 #     {"and": [...]}                              {"or": [...]}              {"not": {...}}
 #
@@ -36,7 +37,9 @@ from hummingbit.foundation.errors import InputError, abbreviate
 # the other kind. If all bounds are dates or times of ISO 8601 (:func:`instant_of`), it is over
 # instants, and strings that are none are ignored. ``prefix`` and ``contains`` tell upper from lower
 # case. ``is_null`` asks for a null where the field is, and ``is_missing`` whether there is no value
-# at all, not even null. ``has_id`` names documents. Names follow Qdrant where it has the condition.
+# at all, not even null. ``is_single`` asks whether the field has at most one place in the payload,
+# with no list on the way, and holds no list and no object there. ``has_id`` names documents. Names
+# follow Qdrant where it has the condition.
 #
 # :meth:`Filter.matches` defines what a filter means; the translations of the stores are tested
 # against it.
@@ -154,6 +157,20 @@ class IsMissing:
 
 
 @dataclass(frozen=True, slots=True)
+class IsSingle:
+    """The field is nowhere, or in one place that holds no list and no object; or the opposite."""
+
+    field: str
+    expected: bool = True
+
+    def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
+        """Tell whether the filter holds for a payload."""
+        held = _held(payload, self.field, lists=True)
+        is_single = not held or (len(held) == 1 and not isinstance(held[0], Mapping | list | tuple))
+        return is_single == self.expected
+
+
+@dataclass(frozen=True, slots=True)
 class HasId:
     """The document has one of the ids."""
 
@@ -197,7 +214,7 @@ class Not:
         return not self.part.matches(payload, id_)
 
 
-FieldCondition = AnyOf | InRange | Exists | HasText | IsNull | IsMissing
+FieldCondition = AnyOf | InRange | Exists | HasText | IsNull | IsMissing | IsSingle
 """A condition on a field of the payload."""
 IndexableCondition = AnyOf | InRange | Exists | HasText
 """A condition that the values of an indexed field decide."""
@@ -305,26 +322,35 @@ def read_field(payload: Mapping[str, Any], field: str) -> Any:
     return [*chain.from_iterable(map(_elements, values))]
 
 
-def _held(payload: Mapping[str, Any], field: str) -> list[Any]:
-    """Return what every place of the field in a payload holds, null included."""
+def _held(payload: Mapping[str, Any], field: str, *, lists: bool = False) -> list[Any]:
+    """Return what every place of the field in a payload holds, null included.
+
+    If `lists`, a list that has the field in its objects is one place, which holds the list.
+    """
     if "." not in field:
         return [payload[field]] if field in payload else []
-    return [*_values_at(payload, field.split("."))]
+    return [*_values_at(payload, field.split("."), lists=lists)]
 
 
-def _values_at(value: Any, names: Sequence[str]) -> Iterator[Any]:
-    """Yield what `names` reach from a value, however dots divide them into keys."""
+def _values_at(value: Any, names: Sequence[str], *, lists: bool = False) -> Iterator[Any]:
+    """Yield what `names` reach from a value, however dots divide them into keys; see `_held`."""
     if not names:
         yield value
     elif isinstance(value, Mapping):
         for end in range(1, len(names) + 1):
             key = ".".join(names[:end])
             if key in value:
-                yield from _values_at(value[key], names[end:])
+                yield from _values_at(value[key], names[end:], lists=lists)
     elif isinstance(value, list | tuple):
-        for element in value:
-            if isinstance(element, Mapping):
-                yield from _values_at(element, names)
+        objects = (element for element in value if isinstance(element, Mapping))
+        values = chain.from_iterable(_values_at(element, names) for element in objects)
+        if not lists:
+            yield from values
+        elif next(values, _NOWHERE) is not _NOWHERE:
+            yield value
+
+
+_NOWHERE = object()
 
 
 def _scalars(payload: Mapping[str, Any], field: str) -> Iterable[Scalar]:
@@ -390,12 +416,13 @@ def json_number(value: str | int) -> int | float:
         return math.inf if number > 0 else -math.inf
 
 
-PRESENCE: dict[str, type[Exists | IsNull | IsMissing]] = {
+PRESENCE: dict[str, type[Exists | IsNull | IsMissing | IsSingle]] = {
     "exists": Exists,
     "is_null": IsNull,
     "is_missing": IsMissing,
+    "is_single": IsSingle,
 }
-"""The conditions on whether a field is there, by their names in requests."""
+"""The conditions on whether, and how often, a field is there, by their names in requests."""
 PRESENCE_NAMES: dict[type, str] = {kind: name for name, kind in PRESENCE.items()}
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "gt": operator.gt,

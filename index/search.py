@@ -236,8 +236,8 @@ class SearchOptions:
     )
     filter: Filter | None = option(  # noqa: RUF009 - it is a field
         None,
-        "A condition: a field with eq, in, gt, gte, lt, lte, prefix, contains, exists, is_null or"
-        " is_missing; has_id with ids; or other conditions combined with and, or, not.",
+        "A condition: a field with eq, in, gt, gte, lt, lte, prefix, contains, exists, is_null,"
+        " is_missing or is_single; has_id with ids; or other ones combined with and, or, not.",
         examples=[{"and": [{"field": "label", "in": ["a", "b"]}, {"field": "year", "gte": 1990}]}],
         batch="all",
     )

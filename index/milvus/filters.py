@@ -30,6 +30,7 @@ from hummingbit.index.filters import (
     InRange,
     IsMissing,
     IsNull,
+    IsSingle,
     Not,
     Or,
     Scalar,
@@ -76,7 +77,20 @@ def expression(filter_: Filter, find_rows: FindRows) -> str:
     if isinstance(filter_, IsNull | IsMissing):
         # Payloads are kept without nulls in the form that expressions read.
         return f"(row in {list(find_rows('', filter_))})"
+    if isinstance(filter_, IsSingle):
+        rows = find_rows(_maybe_several(filter_.field), IsSingle(filter_.field, expected=False))
+        return f"({'not ' if filter_.expected else ''}(row in {list(rows)}))"
     return _anywhere(filter_, find_rows)
+
+
+def _maybe_several(field: str) -> str:
+    """Return an expression that holds wherever a field may be in several places, or no scalar."""
+    names = field.split(".")
+    if len(names) > 1 or _UNSAFE.search(field) or not names[0]:
+        return ""  # a null beside a value is a place, too, and is not kept
+    path = _path(names)
+    scalar = f'({path} >= "") or ({path} in [true, false]) or ({path} > -1) or ({path} < 1)'
+    return f"((exists {path}) and (not ({scalar})))"
 
 
 def _anywhere(condition: Condition, find_rows: FindRows) -> str:

@@ -36,6 +36,7 @@ from hummingbit.index.filters import (
     InRange,
     IsMissing,
     IsNull,
+    IsSingle,
     Not,
     Or,
     fields_of,
@@ -189,7 +190,13 @@ class _Translation:
     def _field_condition(self, filter_: FieldCondition, field: _Field, number: int) -> str:
         """Translate a condition for payloads that have the field in its usual locations only."""
         is_negated = False
-        if isinstance(filter_, Exists | IsNull | IsMissing):
+        if isinstance(filter_, IsSingle):
+            kinds = [location.kind for location in field.locations]
+            places = " + ".join(f"({kind} IS NOT NULL)" for kind in kinds)
+            scalars = (f"coalesce({kind}, '') NOT IN ('object', 'array')" for kind in kinds)
+            is_negated = not filter_.expected
+            anywhere = [" AND ".join([f"{places or '0'} <= 1", *scalars])]
+        elif isinstance(filter_, Exists | IsNull | IsMissing):
             test = _KIND_TESTS[type(filter_)]
             anywhere = [test.format(location.kind) for location in field.locations]
             # What SQL tests is that a field is not missing.

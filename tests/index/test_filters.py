@@ -47,6 +47,11 @@ def rows_of_filters(payloads: list[dict[str, Any]], filters: list[Filter]) -> li
 @example([{"b": {"a.b": [{"a": 1}]}}, {"b": 1}], {"field": "b.a.b.a", "eq": 1})
 @example([{"a": 2**64}, {"a": 2.0**64}, {"a": 2**63}], {"field": "a", "eq": 2**64})
 @example([{"a": True}, {"a": 1}, {"a": 1.0}], {"field": "a", "in": [1]})
+@example([{"a": "x"}, {"a": ["x"]}, {"a": {}}, {}], {"field": "a", "is_single": True})
+@example(
+    [{"a.b": 1}, {"a": {"b": 1}}, {"a.b": 1, "a": {"b": None}}, {"a": [{"b": 1}]}, {"a": [2]}],
+    {"field": "a.b", "is_single": True},
+)
 def test_sqlite_finds_what_matches(payloads: list[dict[str, Any]], record: Any) -> None:
     filter_ = parse_filter(record)
     read_back = [json.loads(payload_to_json(payload)) for payload in payloads]
@@ -112,6 +117,13 @@ PAYLOAD = {
         ({"field": "nothing", "exists": False}, True),
         ({"field": "empty", "exists": True}, True),
         ({"field": "absent", "exists": False}, True),
+        ({"field": "label", "is_single": True}, True),
+        ({"field": "absent", "is_single": True}, True),
+        ({"field": "labels", "is_single": True}, False),
+        ({"field": "author", "is_single": True}, False),
+        ({"field": "authors.name", "is_single": False}, True),
+        ({"field": "page.count", "is_single": True}, False),
+        ({"field": "author.name", "is_single": True}, True),
         ({"not": {"field": "absent", "eq": 1}}, True),
         ({"field": "author.name", "eq": "Ann"}, True),
         ({"field": "author", "exists": True}, True),
@@ -151,7 +163,7 @@ def bad_filters() -> Iterator[tuple[Any, str]]:
     yield {"nor": []}, f"{{'nor': []}}; {form}"
     yield (
         {"nor": []},
-        '|"prefix"|"contains"|"exists"|"is_null"|"is_missing": ...}, has_id, and, or, not',
+        '"exists"|"is_null"|"is_missing"|"is_single": ...}, has_id, and, or, not',
     )
     yield {"and": [], "or": []}, form
     yield {"and": []}, "filter: and is []; it must be a list of filters"

@@ -41,6 +41,7 @@ class Tenant(NamedTuple):
     key: str
     admin: str
     reader: str
+    keys: Path
 
     def http(self, key: str) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {key}"})
@@ -54,7 +55,7 @@ def tenant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
         own = parse_filter({"field": "tenant", "eq": "alpha"})
         key = create_key(path / "keys.json", "own", "write", collections=["notes"], filter=own)
         reader = create_key(path / "keys.json", "r", "read", collections=["notes"], filter=own)
-        yield Tenant(url, key, admin, reader)
+        yield Tenant(url, key, admin, reader, path / "keys.json")
 
 
 @pytest.fixture(autouse=True)
@@ -309,6 +310,82 @@ def test_a_tenant_writes_only_what_matches_its_filter(tenant: Tenant) -> None:
     with Client(tenant.url, tenant.reader) as client, pytest.raises(ServiceError) as no:
         client.upsert("notes", [{"id": "n", **own}])
     assert no.value.status == 403
+
+
+OF_TWO_TENANTS: list[dict[str, Any]] = [
+    {"tenant": ["alpha", "beta"]},
+    {"tenant": ["alpha"]},
+    {"tenant": ["beta", {"tenant": "alpha"}, "alpha"]},
+]
+IN_TWO_PLACES: list[dict[str, Any]] = [
+    {"org.id": "alpha", "org": {"id": "beta"}},
+    {"org.id": "alpha", "org": {"id": None}},
+    {"org": [{"id": "alpha"}, {"id": "beta"}]},
+    {"org": [{"id": "alpha"}]},
+    {"org": {"id": ["alpha", "beta"]}},
+]
+
+
+@pytest.mark.parametrize("payload", [*OF_TWO_TENANTS, *IN_TWO_PLACES])
+def test_no_way_of_writing_gives_a_document_to_two_tenants(
+    tenant: Tenant, payload: dict[str, Any]
+) -> None:
+    field = "tenant" if "tenant" in payload else "org.id"
+    name = json.dumps(payload).encode().hex()[-50:]
+    keys = {}
+    for who in ("alpha", "beta"):
+        own = parse_filter({"field": field, "eq": who})
+        keys[who] = create_key(
+            tenant.keys, f"{who}-{name}", "write", collections=["notes"], filter=own
+        )
+    plain: dict[str, Any] = {"org": {"id": "alpha"}} if field == "org.id" else {"tenant": "alpha"}
+    refused = f"several values, a list or an object in '{field}'"
+    with tenant.http(keys["alpha"]) as http, tenant.http(keys["beta"]) as other:
+        mine = {"documents": [{"id": "mine", "text": "amber", "payload": plain}]}
+        assert http.put(f"{NOTES}/documents", json=mine).status_code == 200
+        attack = {"id": "attack", "text": "amber", "payload": payload}
+        answer = http.put(f"{NOTES}/documents", json={"documents": [attack]})
+        assert answer.status_code == 422
+        assert refused in answer.json()["errors"][0]["message"]
+        lines = send(http, "POST", f"{NOTES}/documents:bulk", json.dumps(attack)).json()
+        assert (lines["written"], lines["failed"]) == (0, 1)
+        assert refused in json.dumps(lines)
+        for update in ({"set": payload}, {"merge": payload}, {"overwrite": payload}):
+            body = {"updates": [{"ids": ["mine"], **update}]}
+            if "merge" in update and "None" in str(payload):
+                continue  # a merge patch removes what is null
+            answer = http.post(f"{NOTES}/documents:payload", json=body)
+            assert answer.status_code == 422, (update, answer.text)
+            assert refused in answer.text
+        assert http.get(f"{NOTES}/documents/mine").json()["payload"] == plain
+        for reader in (http, other):
+            found = reader.post(f"{NOTES}/search", json={"text": "amber", "limit": 50}).json()
+            assert "attack" not in {hit["id"] for hit in found["hits"]}
+
+
+@pytest.mark.parametrize("payload", OF_TWO_TENANTS)
+def test_a_document_that_names_two_tenants_is_of_neither(
+    tenant: Tenant, payload: dict[str, Any]
+) -> None:
+    shared = {"id": "shared", "text": "amber", "payload": payload}
+    with tenant.http(tenant.admin) as http:
+        answer = http.put(f"{NOTES}/documents", json={"documents": [shared]})
+        assert answer.status_code == 200
+        found = {"filter": {"field": "tenant", "is_single": False}}
+        listed = http.post(f"{NOTES}/documents:scroll", json=found).json()["documents"]
+        assert [document["id"] for document in listed] == ["shared"]
+    with Client(tenant.url, tenant.key) as client:
+        assert client.count("notes") == 6
+        assert "shared" not in {hit["id"] for hit in client.search("notes", "amber")["hits"]}
+        with pytest.raises(ServiceError) as missing:
+            client.get("notes", "shared")
+        assert missing.value.status == 404
+        assert client.delete_many("notes", ids=["shared"])["deleted"] == 0
+        mine = {"text": "amber", "payload": {"tenant": "alpha"}}
+        with pytest.raises(ServiceError, match="excludes"):
+            client.upsert("notes", [{"id": "shared", **mine}])
+        take = {"ids": ["shared"], "overwrite": {"tenant": "alpha"}}
+        assert client.update_payloads("notes", [take])["matched"] == 0
 
 
 def test_keys_with_a_filter_are_made_on_the_command_line(

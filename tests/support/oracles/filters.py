@@ -64,6 +64,7 @@ PAYLOADS = st.dictionaries(
     ),
     max_size=4,
 )
+PRESENCE = ("exists", "is_null", "is_missing", "is_single")
 BOUNDS = st.one_of(
     st.fixed_dictionaries({"gt": STRINGS}, optional={"lte": STRINGS}),
     st.fixed_dictionaries({"lt": STRINGS}, optional={"gte": STRINGS}),
@@ -74,7 +75,7 @@ CONDITIONS = st.one_of(
     st.fixed_dictionaries({"eq": SCALARS}),
     st.fixed_dictionaries({"in": st.lists(SCALARS, min_size=1, max_size=3)}),
     BOUNDS,
-    *(st.fixed_dictionaries({item: st.booleans()}) for item in ("exists", "is_null", "is_missing")),
+    *(st.fixed_dictionaries({item: st.booleans()}) for item in PRESENCE),
     *(st.fixed_dictionaries({item: STRINGS}) for item in ("prefix", "contains")),
     st.fixed_dictionaries({"gte": TIMES}, optional={"lt": TIMES}),
 )
@@ -110,6 +111,7 @@ def _holds(payload: Mapping[str, Any], record: dict[str, Any]) -> bool:
         "exists": any(value is not None for value in held),
         "is_null": any(value is None for value in held),
         "is_missing": not held,
+        "is_single": _is_single(payload, record["field"]),
     }
     if asked := presence.keys() & record.keys():
         return all(presence[name] == record[name] for name in asked)
@@ -118,6 +120,38 @@ def _holds(payload: Mapping[str, Any], record: dict[str, Any]) -> bool:
         wanted = record.get("in", [record.get("eq")])
         return any(_rank(element) == _rank(other) for element in elements for other in wanted)
     return _is_in_range(elements, record)
+
+
+def _is_single(payload: Mapping[str, Any], field: str) -> bool:
+    """Tell whether at most one path has the field, and no list or object is there or before it."""
+    values = [
+        (path, value)
+        for path, value in _whole_paths(payload)
+        if ".".join(name for name in path if isinstance(name, str)) == field
+        and isinstance(path[-1], str)
+    ]
+    return all(
+        len(values) == 1
+        and not isinstance(value, list | dict)
+        and not any(isinstance(name, int) for name in path)
+        for path, value in values
+    )
+
+
+def _whole_paths(
+    value: Any, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield the path and the value of everything inside, the positions in lists included."""
+    if isinstance(value, Mapping):
+        members: list[tuple[str | int, Any]] = [*value.items()]
+    else:
+        members = [
+            (at, element) for at, element in enumerate(value) if isinstance(element, Mapping)
+        ]
+    for key, inner in members:
+        yield (*path, key), inner
+        if isinstance(inner, Mapping | list):
+            yield from _whole_paths(inner, (*path, key))
 
 
 def _is_in_range(elements: list[Any], record: dict[str, Any]) -> bool:
