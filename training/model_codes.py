@@ -298,13 +298,13 @@ def fit_head(
 
     Source: Gong and Lazebnik, "Iterative Quantization" (2011); the rotation is faiss's.
     """
-    most = min(vectors.shape)
-    widths = [width for width in WIDTHS if width <= most] if n_bits >= WIDTHS[0] else [n_bits]
-    n_learned = min(max(widths), most)
-    weight, thresholds = _nested_itq(vectors, max(n_learned, n_bits), seed)
     if method == "sne":
         from hummingbit.training.networks import fit_neighbour_map  # noqa: PLC0415 - torch
 
+        most = min(vectors.shape)
+        widths = [width for width in WIDTHS if width <= most] if n_bits >= WIDTHS[0] else [n_bits]
+        n_learned = min(max(widths), most)
+        weight, thresholds = _nested_itq(vectors, max(n_learned, n_bits), seed)
         # All columns get one size, for the ranking by the query's real values.
         first = weight[:, :n_learned], thresholds[:n_learned]
         size = np.sqrt(np.square(vectors @ first[0] - first[1]).mean())
@@ -315,6 +315,8 @@ def fit_head(
         )
         weight = np.hstack([learned, weight[:, n_learned:]])
         thresholds = np.concatenate([learned_thresholds, thresholds[n_learned:]])
+    else:
+        weight, thresholds = _nested_itq(vectors, n_bits, seed)
     bias = np.zeros(n_bits, dtype=np.float32)
     weight = np.ascontiguousarray(weight[:, :n_bits], dtype=np.float32)
     return Layer(weight, bias, "identity"), np.asarray(thresholds[:n_bits], dtype=np.float32)

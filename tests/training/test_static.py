@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,11 +62,16 @@ def test_the_start_has_the_logits_of_the_shipped_encoder() -> None:
 def test_a_trained_encoder_reads_words_that_no_document_has(
     data: TrainingData, tmp_path: Path
 ) -> None:
-    encoder = train_by(data, RECIPE, tmp_path / "out", progress=False).encoder
-    assert encoder.metadata["method"] == "static"
-    codes = np.unpackbits(encoder.encode(TEXTS), axis=1).astype(float) * 2 - 1
-    scores = encoder.query_weights(["doctor", "aircraft", "fiddle"]) @ codes.T
-    assert [TEXTS[row].split()[1] for row in scores[:, ::3].argmax(axis=1) * 3] == SUBJECTS[:3]
+    # Sixteen bits of 24 texts: words of no document find theirs more often than by chance, 1 in 8.
+    found = []
+    for seed in range(3):
+        recipe = replace(RECIPE, seed=seed)
+        encoder = train_by(data, recipe, tmp_path / f"{seed}", progress=False).encoder
+        assert encoder.metadata["method"] == "static"
+        codes = np.unpackbits(encoder.encode(TEXTS), axis=1).astype(float) * 2 - 1
+        scores = encoder.query_weights(["doctor", "aircraft", "fiddle"]) @ codes.T
+        found += [*(scores[:, ::3].argmax(axis=1) == np.arange(3))]
+    assert np.mean(found) > 0.5
 
 
 def test_without_the_shipped_encoder_one_sentence_says_what_to_install(
