@@ -1,8 +1,11 @@
 """The docstring corpus: the docstrings of the public names of installed Python packages.
 
-It needs no download and no folder: the packages of :data:`PACKAGES` that are installed are
-imported and read at run time. With numpy, scipy, scikit-learn and torch it has about five
-thousand documents. Packages that are not installed are left out.
+It needs no download and no folder: the packages of :data:`PACKAGES` that are installed are read at
+run time. With numpy, scipy, scikit-learn and torch it has about five thousand documents. Packages
+that are not installed are left out. Those of :data:`READ_AS_SOURCES` are not imported
+(:mod:`hummingbit.corpus.docstring_sources`): importing torch takes three times as long as reading
+its sources. The others have many docstrings in compiled parts, which no source has, and are
+imported as quickly as they are read.
 
 - The id is the shortest public name: `numpy.linalg.eigh`.
 - The text is the object's own name, split into words, and the prose of its docstring
@@ -31,9 +34,11 @@ import pkgutil
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from types import ModuleType
 
+from hummingbit.corpus.docstring_sources import Member, written_members
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.lines import ReadError
 
@@ -55,7 +60,12 @@ _COMMENT = re.compile(r"\.\.\s+(\[|_|\|)|:\w+:\s*$")
 _GOOGLE_EXAMPLE = re.compile(r"(Examples?|References?)\s*(\(.*\))?\s*::?\s*$", re.IGNORECASE)
 _FORMULA_OR_TARGET = re.compile(r":math:`[^`]*`|:ref:`[^`<]*`|\s\[\d+\]_?")
 _ROLE = re.compile(r":[\w:+.-]+:`~?([^`<]*?)\s*(<[^`>]*>)?`")
-_MARKUP = re.compile(r"`+_*|[$|\\]+|(?<!\w)\*+|\*+(?!\w)|::(?=\s|$)")
+# Begins with the signs, so that the search skips to them.
+_MARKUP = re.compile(
+    r"[`$|\\*:](?:(?<=`)`*_*|(?<=[$|\\])|(?<=\*)(?:(?<!\w\*)\**|\**(?!\w))|(?<=:):(?=\s|$))"
+)
+_MARKS = frozenset("`_$|\\*:")
+_UNDERLINES = frozenset(3 * sign for sign in "-=~^*")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
@@ -67,11 +77,31 @@ def docstring_prose(docstring: str, name: str) -> str:
     """
     lines = inspect.cleandoc(docstring).splitlines()
     prose_lines = _drop_blocks(_drop_sections(_drop_signature(lines, name)))
-    paragraphs = "\n".join(prose_lines).split("\n\n")
-    prose = "\n".join(filter(None, map(_strip_markup, paragraphs)))
-    if len(prose) <= MAX_LENGTH:
+    paragraphs: list[str] = []
+    length = -1
+    for paragraph in _paragraphs(prose_lines):
+        if stripped := _strip_markup(paragraph):
+            paragraphs.append(stripped)
+            length += len(stripped) + 1
+            if length > MAX_LENGTH:  # what follows would be cut off
+                break
+    prose = "\n".join(paragraphs)
+    if length <= MAX_LENGTH:
         return prose
     return prose[:MAX_LENGTH].rsplit(maxsplit=1)[0]
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the paragraphs of a text, which empty lines separate."""
+    paragraph: list[str] = []
+    for line in lines:
+        if line:
+            paragraph.append(line)
+        elif paragraph:
+            yield "\n".join(paragraph)
+            paragraph = []
+    if paragraph:
+        yield "\n".join(paragraph)
 
 
 def name_words(name: str) -> str:
@@ -101,22 +131,21 @@ def _signature_length(lines: list[str]) -> int:
     return len(lines)
 
 
-def _drop_sections(lines: list[str]) -> list[str]:
-    """Drop the sections in :data:`DROPPED_SECTIONS`, and the titles of all others."""
-    prose_lines: list[str] = []
+def _drop_sections(lines: list[str]) -> Iterator[str]:
+    """Yield the lines outside :data:`DROPPED_SECTIONS`, without the titles of all others."""
     dropping = False
-    for position, line in enumerate(lines):
-        below = lines[position + 1] if position + 1 < len(lines) else ""
-        if line.strip() and not line[0].isspace() and _UNDERLINE.match(below):
+    for line, below in zip_longest(lines, lines[1:], fillvalue=""):
+        if below[:3] in _UNDERLINES and _UNDERLINE.match(below) and not line[:1].isspace() and line:
             dropping = line.strip().lower().rstrip(":") in DROPPED_SECTIONS
-        elif not dropping and not _UNDERLINE.match(line):
-            prose_lines.append(line)
-    return prose_lines
+        elif not dropping and not (line[:3] in _UNDERLINES and _UNDERLINE.match(line)):
+            yield line
 
 
-def _drop_blocks(lines: list[str]) -> list[str]:
-    """Drop doctests and their output, and directives without prose and the lines indented below."""
-    prose_lines: list[str] = []
+def _drop_blocks(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines that are no doctests, their output, or directives without prose.
+
+    The lines indented below such a directive are left out as well.
+    """
     block: int | None = None
     doctest = False
     for line in lines:
@@ -128,25 +157,30 @@ def _drop_blocks(lines: list[str]) -> list[str]:
         doctest = bool(text) and (doctest or text.startswith(">>>"))
         if doctest:
             continue
-        directive = _DIRECTIVE.match(text)
-        if _GOOGLE_EXAMPLE.match(text) or (directive and directive[1] in DROPPED_BLOCKS):
+        is_example = text.startswith(("E", "e", "R", "r")) and _GOOGLE_EXAMPLE.match(text)
+        directive = _DIRECTIVE.match(text) if text.startswith("..") else None
+        if is_example or (directive and directive[1] in DROPPED_BLOCKS):
             block = indent
         elif directive:
-            prose_lines.append(directive[2])
-        elif not _COMMENT.match(text):
-            prose_lines.append(text)
-    return prose_lines
+            yield directive[2]
+        elif not (text.startswith((".", ":")) and _COMMENT.match(text)):
+            yield text
 
 
 def _strip_markup(paragraph: str) -> str:
-    words = _ROLE.sub(r"\1", _FORMULA_OR_TARGET.sub("", paragraph))
-    return " ".join(_MARKUP.sub("", words).split())
+    # Most paragraphs have neither, and the patterns would be tried at every letter.
+    if "`" in paragraph or "[" in paragraph:
+        paragraph = _ROLE.sub(r"\1", _FORMULA_OR_TARGET.sub("", paragraph))
+    if not _MARKS.isdisjoint(paragraph):
+        paragraph = _MARKUP.sub("", paragraph)
+    return " ".join(paragraph.split())
 
 
 # The corpus.
 
 
 PACKAGES = ("numpy", "scipy", "sklearn", "torch")
+READ_AS_SOURCES = frozenset({"torch"})
 MIN_MEMBERS = 30
 MIN_WORDS = 5
 MAX_DEPTH = 3
@@ -195,37 +229,50 @@ def read_docstrings(
 
 def _documents(packages: Sequence[str]) -> Iterator[Document]:
     prose_of: dict[str, str] = {}
-    objects = _public_objects(packages)
+    members = _public_members(packages)
     seen: set[str] = set()
-    for name in sorted(objects, key=_rank):
-        prose = docstring_prose(objects[name].__doc__ or "", _own_name(name))
+    for name in sorted(members, key=_rank):
+        prose = docstring_prose(members[name].docstring, _own_name(name))
         if len(prose.split()) >= MIN_WORDS and prose not in seen:
             seen.add(prose)
             prose_of[name] = prose
-    labels = _labels({name: _subpackage(name, objects[name]) for name in prose_of})
+    labels = _labels({name: _subpackage(name, members[name].origin) for name in prose_of})
     for name in sorted(labels):
         yield Document(
             id=name,
             text=f"{name_words(_own_name(name))}\n{prose_of[name]}",
             labels=(labels[name],),
             payload={
-                "signature": _signature(name, objects[name]),
+                "signature": _signature(members[name]),
                 "summary": _summary(prose_of[name]),
             },
         )
 
 
-def _public_objects(packages: Sequence[str]) -> dict[str, object]:
+def _public_members(packages: Sequence[str]) -> dict[str, Member]:
     """Return every documented public function, class and callable by its shortest public name."""
-    names: dict[int, str] = {}
-    objects: dict[int, object] = {}
+    shortest: dict[object, Member] = {}
+    for member in _members_of(packages):
+        known = shortest.get(member.key)
+        if known is None or _rank(member.name) < _rank(known.name):
+            shortest[member.key] = member
+    return {member.name: member for member in shortest.values()}
+
+
+def _members_of(packages: Sequence[str]) -> list[Member]:
     with _silence():
-        modules = [module for package in packages for module in _public_modules(package, 1)]
+        # All are imported before any is read: scipy changes docstrings of numpy.
+        modules = [
+            module
+            for package in packages
+            if package not in READ_AS_SOURCES
+            for module in _public_modules(package, 1)
+        ]
         members = [member for module in modules for member in _members(module)]
-    for name, value in members:
-        objects[id(value)] = value
-        names[id(value)] = min(name, names.get(id(value), name), key=_rank)
-    return {name: objects[key] for key, name in names.items()}
+    for package in packages:
+        if package in READ_AS_SOURCES:
+            members += written_members(package, SKIPPED_MODULES, MAX_DEPTH)
+    return members
 
 
 def _public_modules(name: str, depth: int) -> Iterator[ModuleType]:
@@ -260,8 +307,8 @@ def _silence() -> Iterator[None]:
         yield
 
 
-def _members(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """Yield the public names of a module and their objects.
+def _members(module: ModuleType) -> Iterator[Member]:
+    """Yield the documented public names of a module.
 
     They are the names in ``__all__``; without ``__all__``, those that the module or a module below
     it defines. Values are read from the module's dictionary, because attribute access would import
@@ -277,7 +324,9 @@ def _members(module: ModuleType) -> Iterator[tuple[str, object]]:
         is_foreign = origin is not None and origin.partition(".")[0] != package
         is_public = is_below if listed is None else name in listed and not is_foreign
         if is_public and _has_own_docstring(value):
-            yield f"{module.__name__}.{name}", value
+            # The object is kept with its key, so that no other gets its number.
+            docstring = str(value.__doc__)
+            yield Member(f"{module.__name__}.{name}", docstring, None, origin, id(value), value)
 
 
 def _defining_module(value: object) -> str | None:
@@ -298,13 +347,13 @@ def _own_name(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _subpackage(name: str, value: object) -> str:
+def _subpackage(name: str, defining_module: str | None) -> str:
     """Return the package and subpackage of a public name.
 
     A name at the top of a package counts to the module that defines the object.
     """
     parts = name.split(".")[:-1]
-    origin = (_defining_module(value) or "").split(".")
+    origin = (defining_module or "").split(".")
     if len(parts) == 1 and origin[0] == parts[0]:
         parts = origin
     private = [position for position, part in enumerate(parts) if part.startswith("_")]
@@ -322,19 +371,21 @@ def _labels(subpackages: dict[str, str]) -> dict[str, str]:
     return {name: label for name, label in labels.items() if counts[label] >= MIN_MEMBERS}
 
 
-def _signature(name: str, value: object) -> str:
+def _signature(member: Member) -> str:
     """Return the signature of an object, or else the one that its docstring begins with."""
-    try:
-        arguments = str(inspect.signature(value))  # type: ignore[arg-type]
-    except (TypeError, ValueError, NameError):
-        first = (value.__doc__ or "").strip().partition("\n")[0]
-        own_name = _own_name(name)
+    own_name = _own_name(member.name)
+    arguments = member.signature
+    if member.value is not None:
+        with contextlib.suppress(TypeError, ValueError, NameError):
+            arguments = str(inspect.signature(member.value))  # type: ignore[arg-type]
+    if arguments is None:
+        first = member.docstring.strip().partition("\n")[0]
         arguments = first.removeprefix(own_name) if first.startswith(f"{own_name}(") else ""
     # Default values may print an address in memory, which differs from run to run.
     arguments = re.sub(r" at 0x[0-9a-f]+", "", arguments)
     if len(arguments) > MAX_SIGNATURE_LENGTH:
         arguments = "(...)"
-    return f"{_own_name(name)}{arguments}"
+    return f"{own_name}{arguments}"
 
 
 def _summary(prose: str) -> str:

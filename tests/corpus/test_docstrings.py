@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from hummingbit.corpus.docstring_sources import written_members
 from hummingbit.corpus.docstrings import (
+    MAX_DEPTH,
     MAX_LENGTH,
     MIN_MEMBERS,
+    SKIPPED_MODULES,
+    _members_of,
     docstring_prose,
     name_words,
     read_docstrings,
@@ -282,3 +286,133 @@ def test_prose_of_odd_docstrings_is_short_and_plain() -> None:
 )
 def test_names_are_split_into_their_words(name: str, words: str) -> None:
     assert name_words(name) == words
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the name of an installed package that cannot be imported."""
+    root = tmp_path / "sourcepackage"
+    (root / "sub" / "deep" / "deeper").mkdir(parents=True)
+    (root / "tests").mkdir()
+    texts = {
+        "__init__.py": """
+            raise RuntimeError("imported")
+            from ._made import hidden as shown, undocumented
+            from .sub import *
+            from json import dumps
+            __all__ = ["shown", "absent"]
+            from . import sub as _sub
+            __all__.extend(_sub.__all__)
+            """,
+        "_made.py": """
+            def hidden(one, /, two: int = 2, *rest, key=None) -> str:
+                '''Say what is hidden from all of us.'''
+            def undocumented():
+                pass
+            """,
+        "sub/__init__.py": """
+            from sourcepackage.sub._base import Base, _chosen, either
+            __all__ = ["Base", "fast"]
+            __all__ += ["either"]
+            fast = _add_docstr(_compiled.fast, r'''
+            fast(input) -> Tensor
+
+            Computes it by the {input} quickly.
+            '''.format(**arguments))
+            def unlisted():
+                '''Is public in name only.'''
+            """,
+        "sub/_base.py": """
+            try:
+                import fcntl
+            except ImportError:
+                fcntl = None
+            class Base:
+                __doc__ = "Base of all" + " that follow."
+                def __init__(self, size: int = 3, **options):
+                    pass
+            def _one():
+                '''Choose the one or the other.'''
+            either = dispatch(if_true=_one, if_false=_other)
+            """,
+        "sub/deep/__init__.py": """
+            from sourcepackage._made import hidden
+            from . import deeper
+            name = deeper.far.found
+            @_add_docstr("Has a docstring ", "from its decorator.")
+            def decorated(a):
+                pass
+            """,
+        "sub/deep/deeper/__init__.py": "",
+        "sub/deep/deeper/far.py": "def found(): 'Found by an attribute.'\n",
+        "_docs.py": """
+            shared = parse_kwargs('''
+                input (Tensor): the input tensor.
+            ''')
+            add_docstr(sourcepackage.sub.written, '''
+            written(input)
+
+            Written elsewhere, of {input} and {{}}.
+            '''.format(**shared))
+            add_docstr(sourcepackage._made.private, "Not public at all.")
+            """,
+        "broken.py": "def f(:\n",
+        "tests/__init__.py": "def checked(): 'Checks a thing or two.'\n",
+    }
+    for name, text in texts.items():
+        (root / name).write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(tmp_path)
+    return "sourcepackage"
+
+
+def test_public_names_are_found_in_sources_without_importing_them(sources: str) -> None:
+    members = written_members(sources, {"tests"}, 3)
+    found = {member.name: member for member in members}
+    assert set(found) == {
+        "sourcepackage.shown",
+        "sourcepackage.Base",
+        "sourcepackage.either",
+        "sourcepackage.fast",
+        "sourcepackage.sub.Base",
+        "sourcepackage.sub.either",
+        "sourcepackage.sub.fast",
+        "sourcepackage.sub.written",
+        "sourcepackage.sub.deep.name",
+        "sourcepackage.sub.deep.decorated",
+    }
+    assert sources not in sys.modules
+    assert found["sourcepackage.Base"].key == found["sourcepackage.sub.Base"].key
+    shown = found["sourcepackage.shown"]
+    assert shown.signature == "(one, /, two: int = 2, *rest, key=None) -> str"
+    assert shown.origin == "sourcepackage._made"
+    assert found["sourcepackage.Base"].signature == "(size: int = 3, **options)"
+    prose = {
+        name.rpartition(".")[2]: docstring_prose(member.docstring, name.rpartition(".")[2])
+        for name, member in found.items()
+    }
+    assert prose == {
+        "shown": "Say what is hidden from all of us.",
+        "Base": "Base of all that follow.",
+        "either": "Choose the one or the other.",
+        "fast": "Computes it by the quickly.",
+        "written": "Written elsewhere, of input (Tensor): the input tensor. and {}.",
+        "name": "Found by an attribute.",
+        "decorated": "Has a docstring from its decorator.",
+    }
+
+
+def test_a_package_read_as_sources_agrees_with_the_package_imported() -> None:
+    # sklearn has hardly anything in compiled modules, so both readers find the same.
+    names = {member.name: member for member in _members_of(["sklearn"])}
+    written = {
+        member.name: member for member in written_members("sklearn", SKIPPED_MODULES, MAX_DEPTH)
+    }
+    both = names.keys() & written.keys()
+    assert len(both) > 0.95 * len(names)
+    assert len(both) > 0.95 * len(written)
+    same = [
+        name
+        for name in both
+        if inspect.cleandoc(names[name].docstring) == inspect.cleandoc(written[name].docstring)
+    ]
+    assert len(same) > 0.99 * len(both)
