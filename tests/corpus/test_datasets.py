@@ -12,6 +12,7 @@ import pytest
 from hummingbit.corpus.named_sets import DATASETS, load_dataset, load_qrels, read_questions
 from hummingbit.corpus.readers import ReadError, read_documents
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
+from tests.support.questions import shared_stems, unanswered
 
 POST = "From: someone\nSubject: a thing\n\nThe body.\n\nIts end."
 
@@ -365,3 +366,10 @@ def test_reworded_questions_share_only_function_words_with_their_answers(
         }
         answers = [set(terms(docstrings[name])) for name in qrels[query.id] if name in docstrings]
         assert not rare & set().union(*answers)
+
+
+def test_the_held_out_questions_about_docstrings_have_answers_and_reworded_ones_no_word_of_them(
+    docstrings: dict[str, str],
+) -> None:
+    assert not unanswered("docstrings", docstrings)
+    assert not shared_stems("docstrings", docstrings)
