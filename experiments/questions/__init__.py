@@ -16,19 +16,22 @@ nothing will change any more, and report what it shows, whatever it is. Whoever 
 questions or figures and then changes a setting needs new questions.
 
 How they were written. :mod:`experiments.questions.draw` drew documents at random, from a fixed
-seed, and one author, who is a language model, read each and wrote what a person might type who
-wants it. No search and no ranking had run. Documents that hardly anybody would ask for, or that are
-told from their like by a number only (stubs of species and villages, Kelvin functions, helper
-packages), were skipped: 81 of 257 docstrings, 41 of 200 packages and 69 of 231 abstracts. So were
-docstrings that answer one of the demo's 120 questions. One query in twenty has a typing error.
+seed, and one author, who is a language model, read the first 250 to 420 characters of each and
+wrote what a person might type who wants it. No search and no ranking had run. Documents that hardly
+anybody would ask for, or that are told from their like by a number only (stubs of species and
+villages, Kelvin functions, helper packages), were skipped: 81 of 257 docstrings (23 of them after a
+question was written, to keep the share of reworded ones), 41 of 200 packages and 69 of 231
+abstracts. So were docstrings that answer one of the demo's 120 questions. One query in twenty has a
+typing error.
 
 A third is `reworded`: no stem of a content word (PyStemmer's English; scikit-learn's stop words) is
 shared with any relevant document. Those of `dbpedia` often need knowledge of the world that the
 abstract lacks ("Merkel's right-hand man from Saarland"). The others are `natural`.
 
-`relevant` has the drawn document first, then others that are as right, found by reading documents
-of similar names. It is not complete: a general question has answers that nobody listed, so figures
-are low for every ranking alike. Within each style, the halves were split at random.
+`relevant` has the drawn document first, then others that are as right, chosen by their names and by
+what is known of these libraries and programs, not all of them read. It is not complete: a general
+question has answers that nobody listed, which lowers the figures of every ranking. Within each
+style, the halves were split at random.
 
 `dbpedia` was chosen as the encyclopedia because its abstracts are of fourteen kinds and their
 subjects are things that people look up by description. News (`ag_news`), posts (`20ng`) and
