@@ -7,7 +7,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -148,6 +148,31 @@ def _unit_bounds(run: str) -> list[int]:
 def is_spaceless(text: str) -> bool:
     """Return whether `text` has a character of a script without spaces."""
     return not text.isascii() and expressions().spaceless.search(text) is not None
+
+
+class WordExpression:
+    r"""A regular expression whose ``\w`` and ``[^\W\d_]`` match combining marks, too.
+
+    Python's ``\w`` leaves out the vowel signs of Devanagari and Tamil, the points of Hebrew, and
+    accents that no letter is composed with. The pattern has ``\w`` outside of brackets only. It is
+    for normalized texts (:meth:`Analyzer.normalize`).
+    """
+
+    def __init__(self, pattern: str) -> None:
+        """Compile a pattern for plain texts; that for others is compiled when one comes."""
+        self._pattern = pattern
+        self._plain = re.compile(pattern)
+
+    def of(self, text: str) -> re.Pattern[str]:
+        """Return the expression for a text."""
+        is_plain = text.isascii() or not _NOT_PLAIN.search(text)
+        return self._plain if is_plain else self._of_any_script
+
+    @cached_property
+    def _of_any_script(self) -> re.Pattern[str]:
+        characters = "".join(map(character_class, word_characters()))
+        pattern = self._pattern.replace(r"[^\W\d_]", r"(?:(?![\d_])\w)")
+        return re.compile(pattern.replace(r"\w", f"[{characters}]"))
 
 
 class _Expressions(NamedTuple):
@@ -297,6 +322,16 @@ class Analyzer:
         """The version of the installed PyStemmer; None without a language."""
         return None if self.language is None else str(Stemmer.version())
 
+    def normalize(self, text: str) -> str:
+        """Return the text as its words are read: in NFKC, without invisible characters.
+
+        It keeps capitals. The analyzer ``words`` reads a text as it is.
+        """
+        if self.words == "words" or text.isascii():
+            return text
+        invisible = _INVISIBLE[self.words]
+        return nfkc("".join(invisible.sub("", piece) for piece in _pieces(text)))
+
     def split(self, text: str) -> list[str]:
         """Return the words and pairs of characters of `text` in order, repeats included."""
         if len(text) > PIECE_LENGTH:
@@ -305,7 +340,7 @@ class Analyzer:
             return ascii_words(text)
         if self.words == "words":
             return _WORD.findall(text.lower())
-        visible = nfkc(_INVISIBLE[self.words].sub("", text)).lower()
+        visible = self.normalize(text).lower()
         plain = not _NOT_PLAIN.search(visible)
         return _WORD.findall(visible) if plain else words_of_any_script(visible)
 
@@ -315,8 +350,8 @@ class Analyzer:
         terms = words if self.language is None else self._stem(words)
         return terms if self.grams is None else terms + list(_character_ngrams(words, *self.grams))
 
-    def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield where each term of `text` begins and ends in it, and the term.
+    def spans(self, text: str) -> Iterator[tuple[int, int, str, str]]:
+        """Yield where each term of `text` begins and ends in it, its word and the term.
 
         The terms are those of :meth:`terms`, in the same order, without character n-grams. A span
         parts no character from the marks after it, and holds the invisible characters inside it.
@@ -334,11 +369,11 @@ class Analyzer:
                 found = list(spans_of_any_script(lowered))
             words = [lowered[first:last] for first, last in found]
             terms = words if self.language is None else self._stem(words)
-            for (first, last), term in zip(found, terms, strict=True):
+            for (first, last), word, term in zip(found, words, terms, strict=True):
                 end = start + ends[last - 1]
                 while end < len(text) and (may_combine(text[end]) or text[end] in _JOINERS):
                     end += 1
-                yield start + begins[first], end, term
+                yield start + begins[first], end, word, term
             start += len(piece)
 
     def _located(self, text: str) -> tuple[str, Sequence[int], Sequence[int]]:
@@ -408,11 +443,8 @@ class Analyzer:
 
     def _word_lists(self, text: str) -> Iterator[list[str]]:
         """Yield the words that :meth:`split` returns, in several lists."""
-        visible, separator = text, _SEPARATOR
+        visible, separator = self.normalize(text), _SEPARATOR
         is_plain = self.words == "words" or text.isascii()
-        if not is_plain:
-            invisible = _INVISIBLE[self.words]
-            visible = nfkc("".join(invisible.sub("", piece) for piece in _pieces(text)))
         # The lower case of a capital sigma depends on what follows it; no other letter's does.
         pieces = (visible,) if "\u03a3" in visible else _pieces(visible)
         visible = "".join(piece.lower() for piece in pieces)

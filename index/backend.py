@@ -456,13 +456,19 @@ class CollectionBackend(AnyCollection, Protocol):
         """
 
     def encode_queries(
-        self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False
+        self,
+        queries: Sequence[Query],
+        syntax: str | None = None,
+        *,
+        only_words: bool = False,
+        within: Filter | None = None,
     ) -> EncodedQueries:
         """Return the codes of `queries` and the real values behind them.
 
         Texts are read by the query syntax (:mod:`hummingbit.index.query_syntax`), unless `syntax`
-        is ``plain``. If a search needs `only_words` of them
-        (:func:`hummingbit.index.search.needs_only_words`), a language model does not read them.
+        is ``plain``; conditions can have the fields of documents `within` a filter. If a search
+        needs `only_words` of them (:func:`hummingbit.index.search.needs_only_words`), a language
+        model does not read them.
 
         Raises:
             InputError: if a query is invalid; its `position` says which.

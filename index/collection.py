@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 
 from hummingbit.corpus.document import MAX_TEXT_LENGTH, Document
 from hummingbit.corpus.tables import FieldType
-from hummingbit.encoder.analyzers import Analyzer
+from hummingbit.encoder.analyzers import VISIBLE, Analyzer, WordExpression
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
@@ -53,7 +52,7 @@ from hummingbit.index.facets import (
     rank_groups,
     sorted_rows,
 )
-from hummingbit.index.filters import Filter, check_indexed_fields, filter_to_json
+from hummingbit.index.filters import And, Exists, Filter, check_indexed_fields, filter_to_json
 from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
 from hummingbit.index.ingestion import ingest
 from hummingbit.index.labels import Annotations
@@ -64,7 +63,6 @@ from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.query_syntax import (
     PLAIN,
     QueryText,
-    has_signs,
     read_query_text,
     unread_conditions,
     words_in_order,
@@ -335,10 +333,15 @@ class SearchableCollection(ABC):
         return cast("CollectionBackend", self)
 
     def encode_queries(
-        self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False
+        self,
+        queries: Sequence[Query],
+        syntax: str | None = None,
+        *,
+        only_words: bool = False,
+        within: Filter | None = None,
     ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
-        read = [] if syntax == PLAIN else [self._read_text(query.text) for query in queries]
+        read = [] if syntax == PLAIN else [self._read_text(query.text, within) for query in queries]
         if not any(read):
             return self._encode_words(queries, only_words=only_words)
         notes = [[] if text is None else unread_conditions(text) for text in read]
@@ -350,12 +353,16 @@ class SearchableCollection(ABC):
         encoded = self._encode_words(words, only_words=only_words)
         return replace(encoded, read=read if any(read) else (), notes=notes)
 
-    def _read_text(self, text: str | None) -> QueryText | None:
+    def _read_text(self, text: str | None, within: Filter | None) -> QueryText | None:
         """Return how the syntax of a text is read, or None if it neither has one nor seems to."""
-        if text is None or not has_signs(text):
+        if text is None:
             return None
-        read = read_query_text(text, {*self.indexed_fields, *self.field_types})
+        read = read_query_text(text, partial(self._has_field, within=within))
         return read if read.unread or not read.is_plain else None
+
+    def _has_field(self, field: str, within: Filter | None) -> bool:
+        """Tell whether a document has a field, or one that a filter allows."""
+        return field in self.indexed_fields and within is None
 
     def _encode_words(self, queries: Sequence[Query], *, only_words: bool) -> EncodedQueries:
         encoder, texts = self.encoder, [query.text for query in queries]
@@ -394,6 +401,7 @@ class SearchableCollection(ABC):
                 queries,
                 options.syntax,
                 only_words=self.is_read_by_model and needs_only_words(options, self.ranking),
+                within=options.filter,
             )
         )
         # Learning from its best documents helps a query by words that its code does not know. A
@@ -449,8 +457,9 @@ def _is_ascii_text(query: Query) -> bool:
 Answer = TypeVar("Answer")
 # A phrase of words that more documents have together is searched for where time is no matter.
 FEW_CANDIDATES = 200
+FIELDS_KEPT = 1024
 CANDIDATES_AT_ONCE = 500
-_LAST_WORD = re.compile(r"\w{2,}$")
+_LAST_WORD = WordExpression(r"\w{2,}$")
 # How many generations a search tries before it waits for the writers.
 ATTEMPTS = 3
 
@@ -472,6 +481,8 @@ class Collection(SearchableCollection):
     annotations: Annotations
     is_local = True
     _live: tuple[tuple[int, int], Mask] = ((-1, 0), np.zeros(0, dtype=np.bool_))
+    _fields: tuple[int, dict[str, bool]] = (-1, {})
+    """Whether documents of a generation have a field, by filters."""
 
     def __init__(
         self,
@@ -540,7 +551,8 @@ class Collection(SearchableCollection):
         """See :meth:`hummingbit.index.backend.CollectionBackend.complete`."""
         if not 1 <= limit <= MAX_COMPLETIONS:
             raise InputError("limit", f"is {limit}; it must be from 1 to {MAX_COMPLETIONS}")
-        last = _LAST_WORD.search(text)
+        text = VISIBLE.normalize(text)
+        last = _LAST_WORD.of(text).search(text)
         if last is None:
             raise InputError("text", "must end with a word of two characters or more")
         lexical = self._published_index.current_with_lexical().lexical
@@ -551,6 +563,21 @@ class Collection(SearchableCollection):
 
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
         return self.store.read_codes_of(ids)
+
+    def _has_field(self, field: str, within: Filter | None) -> bool:
+        """See :meth:`SearchableCollection._has_field`; what was found is kept until a write."""
+        if super()._has_field(field, within):
+            return True
+        generation = self.generation
+        if self._fields[0] != generation or len(self._fields[1]) > FIELDS_KEPT:
+            self._fields = generation, {}
+        known = self._fields[1]
+        filter_ = Exists(field) if within is None else And((within, Exists(field)))
+        key = filter_to_json(filter_)
+        if key not in known:
+            about_to_build()
+            known[key] = bool(self.scroll(1, filter=filter_).documents)
+        return known[key]
 
     def _run_search(self, search: Search) -> SearchResult:
         work = partial(self._search_generation, search)
@@ -812,7 +839,7 @@ class Collection(SearchableCollection):
 
     def _rows_with_phrase(self, lexical: LexicalIndex, phrase: str) -> Rows:
         """Return the rows of the texts that have the words of a phrase next to each other."""
-        terms = lexical.analyzer.terms(phrase)
+        terms = [term for term, *_ in lexical.words_of(phrase)]
         rows = self.store.code_column.document_rows(lexical.rows_with_all(terms))
         if len(terms) < 2:
             return rows
@@ -826,8 +853,7 @@ class Collection(SearchableCollection):
             with_phrase += [
                 row
                 for row in some
-                if row in stored
-                and words_in_order(lexical.analyzer.terms(stored[row][2] or ""), terms)
+                if row in stored and words_in_order(lexical.words_of(stored[row][2] or ""), terms)
             ]
         return np.array(with_phrase, dtype=np.int64)
 

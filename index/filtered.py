@@ -120,7 +120,9 @@ class FilteredCollection:
     ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
         self._check_ids(queries)
-        return self._collection.encode_queries(queries, syntax, only_words=only_words)
+        return self._collection.encode_queries(
+            queries, syntax, only_words=only_words, within=self._filter
+        )
 
     def find(self, queries: Sequence[Query], options: SearchOptions) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.find`.

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from hummingbit.encoder.analyzers import Analyzer, may_combine
+from hummingbit.foundation.slices import checkpoint
+from hummingbit.index.word_forms import MAX_LENGTH, forms_of_chunks, without_accents
 
 PASSAGE = 240
 """The most characters of a passage."""
@@ -17,6 +20,11 @@ LONG_WORD = 24
 """A word with more characters is cut, rather than left out."""
 # Only so many characters of a text are searched for a passage.
 SEARCHED_LENGTH = 200_000
+# What a mark leaves out at the ends of a name.
+_BEFORE = "\"'`´‘’“”„«»()[]{}<>;:,!?…*|=~^%$\\/-–—"
+_AFTER = f"{_BEFORE}."
+_CHUNK = re.compile(r"\S+")
+CHUNKS_AT_ONCE = 1024
 
 
 class Highlight(NamedTuple):
@@ -42,8 +50,9 @@ def highlight(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Hi
     it is the first. It begins and ends between words. Without a match, it is the beginning of the
     text.
     """
-    spans = analyzer.spans(text[:SEARCHED_LENGTH])
-    matches = [_Match(*span) for span in spans if span[2] in weights]
+    searched = text[:SEARCHED_LENGTH]
+    found = (_words(searched, weights, analyzer), _names(searched, weights, analyzer))
+    matches = sorted(chain.from_iterable(found))
     first, last = _best_run(matches, weights)
     if not matches:
         begin, end = 0, 0
@@ -53,6 +62,35 @@ def highlight(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Hi
     inside = (match for match in matches if start <= match.start and match.end <= stop)
     marks = _merge_overlaps((match.start - start, match.end - start) for match in inside)
     return Highlight(text[start:stop], start, marks)
+
+
+def _words(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Iterator[_Match]:
+    """Yield where a text has terms of a query as words, with or without their accents."""
+    for start, end, word, own_term in analyzer.spans(text):
+        term = own_term
+        if term not in weights and (bare := without_accents(word, analyzer)):
+            (term,) = analyzer.stem([bare])
+        if term in weights:
+            yield _Match(start, end, term)
+
+
+def _names(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Iterator[_Match]:
+    """Yield where a text has terms of a query as other forms of names and numbers."""
+    for number, match in enumerate(_CHUNK.finditer(text)):
+        if number % CHUNKS_AT_ONCE == 0:
+            checkpoint()
+        chunk = match[0]
+        is_plain = chunk.isalpha() and (chunk.islower() or chunk[1:].islower())
+        if (is_plain and len(chunk) > 1) or len(chunk) > 2 * MAX_LENGTH:
+            continue
+        forms = [form for _, forms in forms_of_chunks(chunk, analyzer) for form in forms]
+        found = [term for term in analyzer.stem(forms) if term in weights]
+        if found:
+            start = match.start() + len(chunk) - len(chunk.lstrip(_BEFORE))
+            end = match.end() - len(chunk) + len(chunk.rstrip(_AFTER))
+            while start > match.start() and may_combine(text[start]):
+                start -= 1
+            yield _Match(start, end, max(found, key=weights.__getitem__))
 
 
 def excerpt(text: str, width: int, at: int = 0) -> str:

@@ -15,11 +15,10 @@ because numpy's calls take longer than the sums where there are few documents.
 from __future__ import annotations
 
 import math
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
-from hummingbit.encoder.analyzers import WORDS, Analyzer
+from hummingbit.encoder.analyzers import WORDS, Analyzer, WordExpression
 from hummingbit.encoder.spelling import is_correctable
 from hummingbit.encoder.text_features import SEARCHED_LENGTH, summary_of, title_of
 from hummingbit.foundation.arrays import sorted_distinct
@@ -44,7 +43,10 @@ from hummingbit.index.word_forms import (
     MAX_LENGTH,
     forms_of_chunks,
     other_forms,
-    parts_of,
+    parts_of_words,
+    split_pieces,
+    split_words,
+    without_accents,
 )
 
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
@@ -138,8 +140,7 @@ MOST_REPLACED, MOST_SUBSTITUTES, MOST_COMPLETIONS = 8, 8, 32
 """How many unknown words of a query are replaced, by how many terms, and how many a ``*`` finds."""
 # Several words can have one term.
 SPARE_COMPLETIONS = 8
-_PREFIX = re.compile(r"(?<!\S)(\w{2,})\*(?!\S)")
-_PIECE = re.compile(r"[^\W_]+")
+_PREFIX = WordExpression(r"(?<!\S)(\w{2,})\*(?!\S)")
 
 
 def inverse_frequency(n_documents: int, frequency: int) -> float:
@@ -1291,7 +1292,7 @@ class LexicalIndex:
         words: list[str] = []
         terms: Iterable[str]
         if self.forms and len(text) <= LONGEST_TYPED:
-            words = self.analyzer.split(text)
+            words = split_words(text, self.analyzer)
             terms = self.analyzer.stem(words)
             is_known = {
                 word: self.look_up(term).frequency > 0
@@ -1420,10 +1421,13 @@ class LexicalIndex:
 
         for term, covered in self._other_terms_of_query(text, is_known):
             add(term, FORM_WEIGHT if covered else 1.0)
-        for word, known in is_known.items():
-            for part in () if known else parts_of(word):
-                if look_up(term := self._term_of(part)).frequency:
-                    add(term, PART_WEIGHT)
+        for word, parts in parts_of_words(text, self.analyzer):
+            terms, known = [*map(self._term_of, parts)], is_known.get(word, True)
+            found = [term for term in terms if look_up(term).frequency]
+            # A word of which documents have some parts only is another word.
+            if known or len(found) == len(terms):
+                for term in found:
+                    add(term, FORM_WEIGHT if known else PART_WEIGHT)
         for substitutes, weight in self._substitutes_of(text, words, is_known).values():
             for word, share in substitutes.items():
                 add(self._term_of(word), weight * share)
@@ -1436,14 +1440,14 @@ class LexicalIndex:
 
         Documents have the terms. `is_known` tells which words of a typed query they have.
         """
-        for chunk, forms in forms_of_chunks(text):
+        for chunk, forms in forms_of_chunks(text, self.analyzer, parts=False):
             pairs = [(term, self.look_up(term)) for term in map(self._term_of, forms)]
             terms = [term for term, known in pairs if known.frequency and not known.is_stop]
             if terms:
-                words = self.analyzer.split(chunk)
+                words = split_words(chunk, self.analyzer)
                 covered = bool(words) and all(is_known.get(word, True) for word in words)
                 yield from ((term, covered) for term in terms)
-        pieces = _PIECE.findall(text.lower()) if is_known else []
+        pieces = split_pieces(text, self.analyzer) if is_known else []
         runs = [
             pieces[start : start + length]
             for length in range(2, LONGEST_RUN + 1)
@@ -1471,8 +1475,8 @@ class LexicalIndex:
             return {}
         substituted = self._kept_substitutes.get(text)
         if substituted is None:
-            words = self.analyzer.split(text)
-            is_known = {word: self.has_word(word) for word in words}
+            words = split_words(text, self.analyzer)
+            is_known = {word: self.look_up(self._term_of(word)).frequency > 0 for word in words}
             substituted = self._substitutes_of(text, words, is_known)
         return {word: [*substitutes] for word, (substitutes, _) in substituted.items()}
 
@@ -1489,7 +1493,8 @@ class LexicalIndex:
         if kept is not None:
             return kept
         substituted: dict[str, tuple[dict[str, float], float]] = {}
-        for prefix in _PREFIX.findall(text) if "*" in text else ():
+        text = self.analyzer.normalize(text)
+        for prefix in _PREFIX.of(text).findall(text) if "*" in text else ():
             if begin := self.analyzer.split(prefix):
                 completions = self.complete(begin[0], MOST_COMPLETIONS)
                 substituted[prefix + "*"] = dict.fromkeys(completions, 1.0), 1.0
@@ -1509,7 +1514,11 @@ class LexicalIndex:
     def _substitutes_of_word(
         self, word: str, others: Sequence[str]
     ) -> tuple[dict[str, float], float]:
-        if completions := self.complete(word, MOST_SUBSTITUTES):
+        has_digits = any(map(str.isdigit, word))
+        completions = self.complete(word, MOST_SUBSTITUTES)
+        if word[-1].isdigit():  # a number that goes on is another number
+            completions = [known for known in completions if not known[len(word)].isdigit()]
+        if completions or has_digits:
             return dict.fromkeys(completions, 1.0), PREFIX_WEIGHT
         one_edit, alike = self.vocabulary.neighbours(word)
         if (correction := self._correction(word, one_edit, others)) is not None:
@@ -1687,6 +1696,18 @@ class LexicalIndex:
         """
         return self.best(self.weigh(text), k, allowed_rows)
 
+    def words_of(self, text: str) -> list[tuple[str, ...]]:
+        """Return the terms of each word of a text: its own, and that without accents.
+
+        A number with a point is one word.
+        """
+        if not self.forms:
+            return [(term,) for term in self.analyzer.terms(text)]
+        words, stem = split_words(text, self.analyzer), self.analyzer.stem
+        bare = (without_accents(word, self.analyzer) for word in words)
+        pairs = zip(stem(words), bare, strict=True)
+        return [(term, *stem([form] if form else [])) for term, form in pairs]
+
     def has_word(self, word: str) -> bool:
         """Return whether a document has a term of `word`."""
         return any(self.look_up(term).frequency for term in self._terms_of(word))
@@ -1704,7 +1725,7 @@ class LexicalIndex:
         not indexed again.
         """
         vocabulary, analyzer = self.vocabulary, self.analyzer
-        forms_of = other_forms if self.forms else _no_forms
+        forms_of = partial(other_forms, analyzer=analyzer) if self.forms else _no_forms
         texts, titles, summaries = (TermRows(vocabulary) for _ in range(3))
         for row, text in documents:
             title, summary = title_of(text), summary_of(text)

@@ -1458,12 +1458,16 @@ def make_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
 def _first_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
     if search.queries.examples is not None:
         return BestScoreRanking(documents.generation, search.queries.examples)
-    ranking = RANKINGS[search.ranking]
-    has_text = [text is not None for text in search.queries.texts]
-    if TEXTS not in ranking.needs or all(has_text):
-        return ranking.of(documents, search)
-    others = RANKINGS[ranking_without_text(search.default)].of(documents, search)
-    return _TextsByWords(ranking.of(documents, search), others) if any(has_text) else others
+    queries, ranking = search.queries, RANKINGS[search.ranking].of(documents, search)
+    has_text = [text is not None for text in queries.texts]
+    others: Ranking = ranking
+    if TEXTS in ranking.needs and not all(has_text):
+        others = RANKINGS[ranking_without_text(search.default)].of(documents, search)
+    if any(map(queries.is_only_filter, range(len(queries)))):
+        return _EachQuery(ranking, others, InOrder(documents.generation))
+    if others is ranking or not any(has_text):
+        return others
+    return _EachQuery(ranking, others)
 
 
 def ranking_without_text(default: str) -> str:
@@ -1471,12 +1475,38 @@ def ranking_without_text(default: str) -> str:
     return HAMMING if default == HAMMING else ASYMMETRIC
 
 
-class _TextsByWords(Ranking):
-    """Ranks text queries by one ranking, and other queries by another."""
+class InOrder(Ranking):
+    """Documents in the order of insertion, each with the score 1."""
 
-    def __init__(self, words: Ranking, codes: Ranking) -> None:
-        self._words = words
-        self._codes = codes
+    def __init__(self, generation: IndexSnapshot) -> None:
+        """List the documents of `generation`."""
+        self._generation = generation
+
+    def rank(
+        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
+    ) -> list[RankedRows]:
+        """See :meth:`Ranking.rank`."""
+        every = self._generation.codes()[1]
+        rows = every if allowed is None else self._generation.live_rows(allowed)
+        ranked = RankedRows(rows[:k], np.ones(len(rows[:k]), dtype=np.int64))
+        return [ranked] * len(queries)
+
+    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
+        """Return 0 and 1: a document that meets all conditions has all that a query asks for."""
+        return 0.0, 1.0
+
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
+        """Return evidence beyond doubt, for the same reason."""
+        return Evidence(OF_WORDS, (math.inf,), (0.0,))
+
+
+class _EachQuery(Ranking):
+    """Ranks texts by one ranking, other queries by another, and lists those without words."""
+
+    def __init__(self, texts: Ranking, others: Ranking, listed: Ranking | None = None) -> None:
+        self._texts = texts
+        self._others = others
+        self._listed = listed
 
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
@@ -1500,4 +1530,6 @@ class _TextsByWords(Ranking):
         return self._ranking_of(queries, at).evidence(queries, at, hits)
 
     def _ranking_of(self, queries: EncodedQueries, at: int) -> Ranking:
-        return self._codes if queries.texts[at] is None else self._words
+        if self._listed is not None and queries.is_only_filter(at):
+            return self._listed
+        return self._others if queries.texts[at] is None else self._texts

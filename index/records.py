@@ -145,6 +145,11 @@ class EncodedQueries:
             return self.has_only_words(position)
         return not terms.recognized_terms
 
+    def is_only_filter(self, position: int) -> bool:
+        """Return whether a query consists of conditions alone."""
+        read = self.read[position] if self.read else None
+        return read is not None and read.is_only_filter
+
     def has_only_words(self, position: int) -> bool:
         """Return whether a query is a text that the encoder does not take; its code is zeros."""
         is_text = self.has_words and self.texts[position] is not None

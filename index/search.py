@@ -885,7 +885,8 @@ class SearchResult(NamedTuple):
 
         Its warnings are of its syntax, and do not say why there are no hits.
         """
-        terms = self.queries.terms[position]
+        listed = self.queries.is_only_filter(position)
+        terms = None if listed else self.queries.terms[position]
         return QueryResult(
             generation=self.generation,
             ranking=self.rescored_by or self.rankings[position],
@@ -1098,6 +1099,7 @@ class Search:
             and rescore is None
             and not options.is_thinned
             and options.score_threshold is None
+            and not any(map(queries.is_only_filter, range(len(queries))))
         )
         """Whether the scores are distances."""
         self.shows_codes: bool = options.with_code or options.explain or options.rerank
@@ -1228,6 +1230,8 @@ class Search:
     def finds_all(self, position: int) -> bool:
         """Tell whether a query certainly ranks all documents, or all that its filter allows."""
         options, ranking = self.options, self.ranking
+        if self.queries.is_only_filter(position):
+            return not options.is_thinned
         if options.radius is not None or options.rescore or options.collapse_duplicates is not None:
             return False
         if options.score_threshold is not None:
@@ -1240,7 +1244,9 @@ class Search:
     def finds_nothing(self, position: int) -> bool:
         """Tell whether a query is ranked by a code that says nothing about it."""
         terms = self.queries.terms[position]
-        return terms is not None and not terms.recognized_terms and self.ranking in BY_CODES
+        if terms is None or terms.recognized_terms or self.queries.is_only_filter(position):
+            return False
+        return self.ranking in BY_CODES
 
     def _drop_unrecognized(self, position: int, ranked: RankedRows) -> RankedRows:
         """Return no rows for a query that is ranked by a code that says nothing about it."""
@@ -1296,7 +1302,7 @@ def _distances(
     query: EncodedQueries, rows: Rows, codes: Codes | None, held: IndexSnapshot | None
 ) -> list[Any]:
     """Return the Hamming distances of hits from a query; None for each if it has only words."""
-    if query.has_only_words(0):
+    if query.has_only_words(0) or query.is_only_filter(0):
         return [None] * len(rows)
     if codes is None and held is not None:
         return held.distances_of(rows, query.codes[0])

@@ -70,7 +70,7 @@ OF_STRINGS = ("text", "starts", "numbers")
 DTYPES = frozenset({"|u1", "|b1", "<u2", "<u4", "<i4", "<i8"})
 SAMPLE = (
     "Running t-tests on Wi-Fi 6\nThe cross_entropy of CrossEntropyLoss in C++ and .NET costs"
-    " $1,000.50 (v2.17.1). Schöne Häuser, œuvres naïves; мои дома 東京都 αὐτός!"
+    " $1,000.50 (v2.17.1). Schöne Häuser, œuvres naïves; мои дома 東京都 αὐτός! python3.11 हिन्दी"
 )
 
 _log = logging.getLogger("hummingbit.index")
@@ -113,7 +113,7 @@ def analysis_of(analyzer: Analyzer, *, forms: bool) -> str:
     made = [
         analyzer.name,
         *analyzer.terms(SAMPLE),
-        *(other_forms(SAMPLE) if forms else ()),
+        *(other_forms(SAMPLE, analyzer) if forms else ()),
         str(title_of(SAMPLE)),
         summary_of(SAMPLE),
     ]

@@ -395,7 +395,12 @@ class MilvusCollection(SearchableCollection):
         return self._store.codes_of(ids)
 
     def encode_queries(
-        self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False
+        self,
+        queries: Sequence[Query],
+        syntax: str | None = None,
+        *,
+        only_words: bool = False,
+        within: Filter | None = None,
     ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`; texts are words.
 
@@ -405,7 +410,7 @@ class MilvusCollection(SearchableCollection):
         if syntax == QUERY:
             message = f"is {QUERY!r}, which needs a word index; on Milvus it must be {PLAIN!r}"
             raise InputError("syntax", message)
-        return super().encode_queries(queries, PLAIN, only_words=only_words)
+        return super().encode_queries(queries, PLAIN, only_words=only_words, within=within)
 
     def complete(self, text: str, limit: int) -> list[str]:  # noqa: ARG002
         """Raise an InputError: collections on Milvus have no word index."""

@@ -460,7 +460,7 @@ class SearchResponse(TypedDict):
     present on request, and null on the last page. If a search with a filter finds nothing,
     `warnings` may say why: no document has a field of the filter, or the field holds values of
     another kind. It also says which words look like a condition, such as `year:1990`, and are
-    none, because the field is not indexed. With `group_by`, the hits are in `groups`, by the
+    none, because no document has the field. With `group_by`, the hits are in `groups`, by the
     best hit of each, and `hits` is empty.
     """
 

@@ -210,8 +210,8 @@ MARKED_TEXTS = st.text(
 def test_spans_are_those_of_the_terms(text: str, name: str) -> None:
     analyzer = Analyzer.from_name(name)
     spans = list(analyzer.spans(text))
-    assert [term for _, _, term in spans] == analyzer.terms(text)
-    for start, end, term in spans:
+    assert [term for _, _, _, term in spans] == analyzer.terms(text)
+    for start, end, _, term in spans:
         # What is marked is analyzed to the term: nothing is cut off, and nothing is added.
         assert 0 <= start < end <= len(text)
         assert term in analyzer.terms(text[start:end])
@@ -221,7 +221,7 @@ def test_spans_are_those_of_the_terms(text: str, name: str) -> None:
 def test_spans_in_a_long_text_count_from_its_beginning() -> None:
     text = "naïve cafe\u0301 ﬁne हिन्दी 北京大学 plain\n" * 500
     spans = list(VISIBLE.spans(text))
-    assert [term for _, _, term in spans] == VISIBLE.terms(text)
-    assert [text[start:end] for start, end, _ in spans[-8:-2]] == [
+    assert [term for _, _, _, term in spans] == VISIBLE.terms(text)
+    assert [text[start:end] for start, end, *_ in spans[-8:-2]] == [
         "naïve", "cafe\u0301", "ﬁne", "हिन्दी", "北京", "京大"
     ]  # fmt: skip

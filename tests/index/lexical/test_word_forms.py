@@ -86,6 +86,53 @@ def test_what_stands_for_unknown_words_is_said(index: LexicalIndex) -> None:
     assert index.substitutes("cordless drill") == {}
 
 
+NUMBERS = [
+    "notes of version 2.19",
+    "notes of version 3.1 and its changes",
+    "part SA-1235-X of steel",
+    "part SA-1234-Y of steel",
+    "Error 0x1f5e in the log",
+    "order 12345 was paid",
+    "python3.11 on Debian",
+    "a 3.5-inch disk",
+    "numbers of base ten",
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("6.19", []),
+        ("2.19", [0]),
+        ("v2.19", [0]),
+        ("0x1F4A", []),
+        ("0x1F5E", [4]),
+        ("1234", [3]),
+        ("12345", [5]),
+        ("python 3.11", [6]),
+        ("python 3.12", [6]),
+        ("3.5 inch", [7]),
+        ("base64", []),
+    ],
+)
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_number_or_a_code_never_stands_for_another(
+    query: str, rows: list[int], hybrid: bool
+) -> None:
+    index = LexicalIndex.build(0, analyzer_of("english"), enumerate(NUMBERS), forms=True)
+    assert index.matches(index.weigh(query, hybrid=hybrid)).best(9).rows.tolist() == rows
+    assert index.substitutes(query) == {}
+
+
+def test_what_only_shares_digits_with_a_version_does_not_match_it() -> None:
+    index = LexicalIndex.build(0, analyzer_of("english"), enumerate(NUMBERS), forms=True)
+    ranked = index.matches(index.weigh("version 6.19")).best(9)
+    assert ranked.rows.tolist() == [0, 1]
+    assert index.weigh("version 6.19").terms[0].term == "version"
+    assert {term.term for term in index.weigh("version 6.19").terms if term.idf} == {"version"}
+    assert "SA-1234-Y" in NUMBERS[int(index.rank("SA-1234-X", 1).rows[0])]
+
+
 def test_a_word_that_a_document_has_is_never_corrected() -> None:
     texts = ["injection of fuel", *["infection of the ear"] * 50, "hooks on a wall", "looks"]
     index = LexicalIndex.build(0, analyzer_of("english"), enumerate(texts), forms=True)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hummingbit import Collection, SemanticHasher
+from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.filters import AnyOf
 from hummingbit.index.query_syntax import QueryText, read_query_text
@@ -77,15 +78,113 @@ def test_pages_of_a_query_with_a_syntax_continue(collection: Collection) -> None
     ],
 )
 def test_what_is_no_syntax_stays_words(text: str) -> None:
-    assert read_query_text(text, {"label"}) == QueryText(text)
+    assert read_query_text(text, {"label"}.__contains__) == QueryText(text)
 
 
-def test_a_condition_needs_a_known_field() -> None:
-    assert read_query_text("error:404 code", {"label"}).filter is None
-    read = read_query_text('word label:"two words" year:1990', {"label", "year"})
+def test_a_condition_needs_a_field_that_documents_have() -> None:
+    has_label = {"label", "year"}.__contains__
+    assert read_query_text("error:404 code", has_label).filter is None
+    read = read_query_text('word label:"two words" year:1990', has_label)
     assert read.text == "word"
     assert "AnyOf" in repr(read.filter)
-    assert read_query_text("word label:x", {"label"}).filter == AnyOf("label", ("x",))
+    assert read_query_text('word label:"x"', has_label).filter == AnyOf("label", ("x",))
+
+
+PAYLOADS: list[dict[str, Any]] = [
+    {"brand": "Sony", "price": 49.5, "released": "2024-09-08", "customer": {"plan": "pro"}},
+    {"brand": "Acme", "price": 12, "released": "2024-09-08T10:30:00Z", "label": "toys"},
+    {"brand": "SONY", "price": 499, "released": "2023-12-31", "labels": ["toys", "phones"]},
+    {"brand": "Bosch Pro", "price": 10, "released": "2024-10-01", "due": None, "year": 2024},
+    {"brand": "Bosch", "first-name": "HB-0840", "is_new": True, "due": "soon"},
+]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    """Return a collection without indexed fields."""
+    collection = Collection.create(tmp_path_factory.mktemp("shop"), "shop", encoder=None)
+    texts = [f"drill number {number}" for number in "one two three four five".split()]
+    collection.add(texts, ids=[*"01234"], payloads=PAYLOADS)
+    return collection
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("brand:Sony", "02"),
+        ("brand:sony", "02"),
+        ('brand:"Sony"', "0"),
+        ('brand:"Bosch Pro"', "3"),
+        ("brand:bosch*", ""),
+        ("brand:Bosch*", "34"),
+        ("-brand:sony", "134"),
+        ("label:toys", "12"),
+        ("customer.plan:pro", "0"),
+        ("first-name:HB-*", "4"),
+        ("is_new:true", "4"),
+        ("due:*", "4"),
+        ("price:<50", "013"),
+        ("price:>=49.5", "02"),
+        ("price:=12", "1"),
+        ("price:[10 TO 50]", "013"),
+        ("price:{10 TO 50]", "01"),
+        ("price:[* TO 12]", "13"),
+        ("price:10..50", "013"),
+        ("price:49.5..", "02"),
+        ("price:..12", "13"),
+        ("released:2024-09-08", "01"),
+        ("released:2024-09", "01"),
+        ("released:2024", "013"),
+        ("released:>2024-09-08", "3"),
+        ("released:<=2024-09-08", "012"),
+        ("released:2024-09-01..2024-09-08", "01"),
+        ("released:>2024-09-08T09:00:00Z", "13"),
+        ("released:>2023", "013"),
+        ("year:2024", "3"),
+        ("year:>2023", "3"),
+        ("brand:[A TO C]", "134"),
+        ("price:<50 -brand:Sony released:2024-10-01", "3"),
+    ],
+)
+@pytest.mark.parametrize("ranking", ["bm25", None])
+def test_a_condition_can_be_on_any_field_alone_or_beside_words(
+    shop: Collection, condition: str, ids: str, ranking: str | None
+) -> None:
+    for text in (condition, f"drill {condition}", f"{condition} drill"):
+        hits = shop.search(text, ranking=ranking)
+        assert sorted(hits.ids) == [*ids], text
+        assert hits.warnings == []
+
+
+@pytest.mark.parametrize("ranking", ["hamming", "asymmetric", "hybrid", "bm25"])
+def test_conditions_alone_list_documents_in_their_order(
+    collection: Collection, ranking: str
+) -> None:
+    first = collection.search("label:b", limit=2, ranking=ranking)
+    assert first.ids == ["0", "2"]
+    assert [hit.score for hit in first] == [1.0, 1.0]
+    assert first.recognized_terms is None
+    assert collection.search("label:b", limit=2, offset=2, ranking=ranking).ids == ["4"]
+    both = collection.search_many(["label:a", "random forest label:b"], limit=3, ranking=ranking)
+    assert both[0].ids == ["1", "3"]
+    assert both[1].ids[0] == "2"
+
+
+def test_too_many_fields_are_words(shop: Collection) -> None:
+    fields = " ".join(f"field{number}:x" for number in range(20))
+    hits = shop.search(f"drill {fields}")
+    assert len(hits.warnings) == 20
+    assert "at most 8 fields" in hits.warnings[-1]
+
+
+def test_a_field_is_known_once_a_document_has_it(tmp_path: Path) -> None:
+    collection = Collection.create(tmp_path, "later", encoder=None)
+    collection.add(["a drill", "another drill"], ids=["a", "b"])
+    assert sorted(collection.search("drill colour:red").ids) == ["a", "b"]
+    collection.add(["a red drill"], ids=["c"], payloads=[{"colour": "red"}])
+    assert collection.search("drill colour:red").ids == ["c"]
+    collection.delete(["c"])
+    assert sorted(collection.search("drill colour:red").ids) == ["a", "b"]
 
 
 def warned(collection: Collection, query: str, **options: Any) -> list[list[str]]:
@@ -96,7 +195,7 @@ def warned(collection: Collection, query: str, **options: Any) -> list[list[str]
 
 def test_a_condition_that_is_read_as_words_is_said(collection: Collection) -> None:
     for field in ("colour", "unknown"):
-        said = f"'{field}:red' is searched for as words: '{field}' is not an indexed field"
+        said = f"'{field}:red' is searched for as words: no document has the field '{field}'"
         assert warned(collection, f"random {field}:red") == [[said]] * 2
         assert warned(collection, f"forest -regressor {field}:red label:a") == [[said]] * 2
         assert warned(collection, f"random {field}:red", syntax="plain") == [[]] * 2
@@ -117,8 +216,8 @@ def test_a_condition_that_no_document_can_meet_is_said(collection: Collection) -
 
 @given(st.text(max_size=80))
 def test_any_text_can_be_read(text: str) -> None:
-    read = read_query_text(text, {"label"})
-    assert read.text or not text
+    read = read_query_text(text, {"label"}.__contains__)
+    assert read.text or read.is_only_filter or not VISIBLE.normalize(text)
 
 
 def test_the_last_word_is_completed_by_words_of_the_documents(collection: Collection) -> None:

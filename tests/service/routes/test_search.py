@@ -112,7 +112,7 @@ def test_what_looks_like_a_condition_and_is_none_is_said(
     documents = [{"id": f"{i}", "text": text} for i, text in enumerate(random_texts(20))]
     path = f"{make_collection(documents, encoder='words')}/search"
     texts = ["apple colour:red", "apple -honey colour:red", "apple"]
-    said = ["'colour:red' is searched for as words: 'colour' is not an indexed field"]
+    said = ["'colour:red' is searched for as words: no document has the field 'colour'"]
     for options in ({"limit": 3}, {"limit": 3, "filter": {"has_id": ["1"]}}):
         alone = [client.post(path, json={"text": text, **options}).json() for text in texts]
         assert [answer.get("warnings") for answer in alone] == [said, said, None]
