@@ -1,4 +1,4 @@
-"""Searches for codes: our engines with the compiled kernel and without, FAISS, and other libraries.
+"""Searches for codes: our engines with the compiled kernel, FAISS, and other libraries.
 
 All search the same codes for the same queries interleaved in one run, with one thread; times are of
 the processor. "floor" is the time to read all codes once. "× Flat" is the time of FAISS's
@@ -26,8 +26,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -98,20 +97,16 @@ def main() -> None:
 
 
 def compare(codes: Codes, queries: Codes, arguments: argparse.Namespace) -> None:
-    """Time FAISS, the engines chosen with and without the kernel, and peers on one set of codes."""
+    """Time FAISS, the engine that is chosen, and peers on one set of codes."""
     rows, rounds = np.arange(len(codes)), arguments.rounds
     began = time.process_time()
     ours = build(codes, rows)
     build_seconds = time.process_time() - began
-    with no_kernel():
-        portable = build(codes, rows)
     check(ours, codes, queries[:5])
-    check(portable, codes, queries[5:10])
-    own = f"with, {ours.code_index.name}"
+    own = f"ours, {ours.code_index.name}"
     searches: dict[str, TimedSearch] = {
         FLAT: faiss_flat(codes),
         own: ours.code_index.search,
-        f"without, {portable.code_index.name}": portable.code_index.search,
     }
     costs = {}
     for name in arguments.peers:
@@ -415,16 +410,6 @@ PEERS: dict[str, Callable[[Codes], TimedSearch]] = {
     "usearch exact": usearch_exact,
     "pynear": pynear,
 }
-
-
-@contextmanager
-def no_kernel() -> Iterator[None]:
-    """Switch the kernel off, as on a machine that could not compile it."""
-    native, kernel.native = kernel.native, None
-    try:
-        yield
-    finally:
-        kernel.native = native
 
 
 def processor() -> str:

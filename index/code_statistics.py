@@ -15,11 +15,8 @@ import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.foundation.slices import checkpoint
-from hummingbit.index.engines.distinct import Integers
 from hummingbit.index.engines.segments import IndexSnapshot
-from hummingbit.index.maps import CodeTable
-
-Numbers = npt.NDArray[np.float64]
+from hummingbit.index.maps import CodeTable, Floats, Integers
 
 # Correlations take n_bits² steps for each code; a sample of so many codes is enough.
 CODES_CORRELATED = 2**16
@@ -79,7 +76,7 @@ def code_statistics(generation: IndexSnapshot) -> dict[str, Any]:
     }
 
 
-def _spread(values: Numbers) -> dict[str, float]:
+def _spread(values: Floats) -> dict[str, float]:
     return {
         "least": float(values.min()),
         "mean": float(values.mean()),
@@ -87,10 +84,10 @@ def _spread(values: Numbers) -> dict[str, float]:
     }
 
 
-def _bit_entropy(shares: Numbers) -> Numbers:
+def _bit_entropy(shares: Floats) -> Floats:
     probabilities = np.stack([shares, 1 - shares])
     # 0 log 0 is 0.
-    terms: Numbers = -probabilities * np.log2(np.where(probabilities > 0, probabilities, 1))
+    terms: Floats = -probabilities * np.log2(np.where(probabilities > 0, probabilities, 1))
     return np.asarray(terms.sum(axis=0))
 
 
@@ -100,7 +97,7 @@ def _entropy(counts: Integers) -> float:
     return float(np.log2(n) - counts @ np.log2(counts) / n)
 
 
-def shares_of_ones(codes: Codes, counts: Integers) -> Numbers:
+def shares_of_ones(codes: Codes, counts: Integers) -> Floats:
     """Return the share of documents in which each bit is 1; code c has ``counts[c]`` documents."""
     total = np.zeros(codes.shape[1] * 8)
     for start in range(0, len(codes), CODES_AT_ONCE):
@@ -112,7 +109,7 @@ def shares_of_ones(codes: Codes, counts: Integers) -> Numbers:
 
 def _bit_correlations(
     codes: Codes, counts: Integers, step: int = 1
-) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return Pearson's r between every `step`-th bit, on an evenly spaced sample of many codes.
 
     It is 0 for bits that are constant in the sample; the second value tells which bits vary.

@@ -17,12 +17,11 @@ import numpy as np
 import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.analyzers import VISIBLE
-from hummingbit.encoder.codes import Codes, hamming_distance
+from hummingbit.encoder.codes import Codes, distinct_codes, hamming_distance
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import begin_stage, checkpoint, drop
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.encoding import WITHOUT_CODES
-from hummingbit.index.engines.distinct import distinct_codes
 from hummingbit.index.engines.kernel import words_of
 from hummingbit.index.engines.self_join import Integers, compares_all_pairs, pairs_within
 
@@ -94,9 +93,9 @@ def near_codes(codes: Codes, radius: int, tell: Tell | None = None) -> list[Inte
     `tell` hears how far the comparison is.
     """
     tell = tell or (lambda *_: None)
-    distinct, postings = distinct_codes(codes)
+    distinct, code_of = distinct_codes(codes)
     if compares_all_pairs(len(distinct), codes.shape[1] * 8, radius):
-        return _clusters(_connect_codes(distinct, radius, tell)[postings.code_of])
+        return _clusters(_connect_codes(distinct, radius, tell)[code_of])
     labels = np.arange(len(distinct))
     edges: list[tuple[Integers, Integers]] = []
     waiting = 0
@@ -105,7 +104,7 @@ def near_codes(codes: Codes, radius: int, tell: Tell | None = None) -> list[Inte
         waiting += len(pairs.first)
         if waiting >= EDGES_AT_ONCE:
             labels, edges, waiting = _connect(labels, edges), [], 0
-    return _clusters(_connect(labels, edges)[postings.code_of])
+    return _clusters(_connect(labels, edges)[code_of])
 
 
 def _connect_codes(codes: Codes, radius: int, tell: Tell) -> Integers:

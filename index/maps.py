@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.codes import Codes, whole_codes
+from hummingbit.encoder.codes import Codes, distinct_codes
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
@@ -23,7 +23,7 @@ from hummingbit.index.filters import json_number, read_field
 
 
 Integers = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
 
 UNLABELLED = -1
 ROWS_AT_ONCE = 1 << 16
@@ -41,14 +41,7 @@ class DistinctCodes(NamedTuple):
     def of(cls, codes: Codes) -> Self:
         """Find the distinct ones of the documents' `codes`, ``uint8[N, C]``."""
         checkpoint()
-        if not len(codes):
-            return cls(codes, np.empty(0, dtype=np.intp))
-        distinct, code_of = np.unique(whole_codes(codes), return_inverse=True)
-        checkpoint()
-        if not codes.shape[1]:
-            return cls(codes[:1], code_of)
-        packed = np.frombuffer(distinct.tobytes(), dtype=np.uint8)
-        return cls(packed.reshape(-1, codes.shape[1]), code_of)
+        return cls(*distinct_codes(codes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +56,7 @@ class CodeTable:
     """``uint8[D, C]``."""
     documents: Integers
     """``int64[D]``: the number of documents with each code."""
-    age: Numbers
+    age: Floats
     """``float64[D]``: the mean position of the code's documents in the order of insertion, 0 to 1.
     """
     labels: tuple[str, ...]
@@ -72,7 +65,7 @@ class CodeTable:
     """``int64[D]``: the most frequent label of the code's documents, as an index of `labels`."""
     labelled: Integers
     """``int64[D]``: the number of the code's documents with a label."""
-    purity: Numbers
+    purity: Floats
     """``float64[D]``: the share of these with `label`; NaN if there are none."""
     label_documents: Integers
     """``int64[L]``: the number of documents with each label."""
@@ -185,7 +178,7 @@ class CodeTimes:
     most: float
     documents: int
     """How many documents have a value."""
-    position: Numbers
+    position: Floats
     """``float64[D]``, codes in ascending order of their bytes: the mean over a code's documents, 0
     at `start` or before it, 1 at `end` or after; NaN where no document has a value."""
 

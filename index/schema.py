@@ -33,6 +33,8 @@ WORDS_VERSION = 5
 """The version of stores without codes."""
 APPLICATION_ID = 0x48424954
 AUTO = "auto"
+EARLIER_ENGINES = frozenset({"direct", "distinct", "pruned"})
+"""Engines that earlier versions had; a collection that names one gets the automatic choice."""
 # The prefix of the keys of ``meta`` under which jobs store their progress.
 BOOKMARK = "bookmark:"
 
@@ -148,7 +150,7 @@ def read_description(connection: sqlite3.Connection) -> Description:
             encoder_name=meta["encoder_name"],
             encoder_fingerprint=meta["encoder_fingerprint"],
             # Stores of earlier versions have no engine, and their vectors are whole.
-            engine=str(meta.get("engine", AUTO)),
+            engine=engine_of(str(meta.get("engine", AUTO))),
             keep_vectors=str(meta.get("keep_vectors", FLOAT32)),
             passages=Passages.of(json.loads(meta.get("passages") or "null")),
         )
@@ -157,6 +159,11 @@ def read_description(connection: sqlite3.Connection) -> Description:
     except (InputError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path}: is damaged: {error}") from error
     return description
+
+
+def engine_of(written: str) -> str:
+    """Return the engine of a collection that a store or an export describes."""
+    return AUTO if written in EARLIER_ENGINES else written
 
 
 def read_language(connection: sqlite3.Connection) -> tuple[str | None, str | None]:

@@ -39,7 +39,7 @@ from hummingbit.index.languages import stemmers
 from hummingbit.index.passages import Passages
 from hummingbit.index.rankings import HAMMING, RANKINGS
 from hummingbit.index.records import IngestReport, StoredDocument
-from hummingbit.index.schema import AUTO, parse_field_types
+from hummingbit.index.schema import AUTO, engine_of, parse_field_types
 from hummingbit.index.store.annotations import (
     DocumentLabel,
     Judgement,
@@ -240,7 +240,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         n_bits=record["n_bits"],
         encoder=record["encoder"],
         encoder_fingerprint=record["encoder_fingerprint"],
-        engine=record.get("engine", AUTO),
+        engine=engine_of(str(record.get("engine", AUTO))),
         documents=record["documents"],
         ranking=record.get("ranking", HAMMING),
         hybrid_weight=record.get("hybrid_weight"),

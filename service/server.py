@@ -18,6 +18,7 @@ from fastapi import FastAPI
 
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.slices import begin_stage, stop_printing
+from hummingbit.index.engines import kernel
 from hummingbit.service.app import create_app
 from hummingbit.service.http.admission import Keyring, is_loopback
 from hummingbit.service.http.protocol import (
@@ -69,8 +70,16 @@ def serve(settings: Settings) -> None:
     ):
         stop_printing()
         configure_logs(settings)
+        tell_of_missing_kernel()
         listener.listen(BACKLOG)
         run_server(create_app(folder, settings), settings, [listener], announce(settings, listener))
+
+
+def tell_of_missing_kernel() -> None:
+    """Log a warning if there is no compiled kernel."""
+    reason = kernel.missing()
+    if reason is not None:
+        _log.warning(reason)
 
 
 def announce(settings: Settings, listener: socket.socket) -> Callable[[], None]:

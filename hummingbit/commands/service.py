@@ -170,8 +170,12 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
 
 def show_settings(args: argparse.Namespace) -> None:
     """Print the settings as a configuration file, without secrets."""
+    from hummingbit.index.engines import kernel  # noqa: PLC0415 - keeps --help quick
+
     configuration = read_settings(args)
-    print_result(args, settings_to_json(configuration), settings_to_toml(configuration))
+    lines = settings_to_toml(configuration)
+    lines.append(f"# {kernel.missing() or f'the compiled kernel searches by {kernel.path()}'}")
+    print_result(args, settings_to_json(configuration), lines)
 
 
 def check_settings(args: argparse.Namespace) -> None:

@@ -10,7 +10,6 @@ the tests compare it with the oracle.
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -47,32 +46,27 @@ Marks = npt.NDArray[np.bool_]
 CANDIDATES = 4
 
 
-class PortableIndex(ImmutableIndex):
-    """An immutable code index that FAISS and numpy search.
+class FlatIndex(ImmutableIndex):
+    """An immutable code index that FAISS scans.
 
     :meth:`without` removes rows: it returns an index that shares everything with this one except
     the marks of live rows. Any number of threads can search at once.
     """
 
-    name: str
+    name = "flat"
     _live: Marks | None = None
     """Which positions are live; None if all are."""
 
-    @abstractmethod
-    def _nearest(self, queries: Codes, k: int, radius: int) -> list[Neighbours]:
-        """Search for some queries within a radius; `k` is from 1 to the number of live rows."""
+    def __init__(self, codes: Codes, rows: Rows) -> None:
+        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
 
-    @abstractmethod
-    def _nearest_weighted(self, weights: npt.NDArray[np.int64], k: int) -> Neighbours:
-        """Search for one query by weighted distance; `k` is as above."""
-
-    @abstractmethod
-    def _every_code(self) -> Codes:
-        """Return the codes that :meth:`_of_rows` takes distances of."""
-
-    def _of_rows(self, distances: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the distance of each row, given those of :meth:`_every_code`."""
-        return distances
+        Raises:
+            ValueError: if the shapes or types are others, or the rows do not ascend.
+        """
+        check_codes(codes, rows)
+        super().__init__(rows)
+        self.n_bits = codes.shape[1] * 8
+        self._scan = _scan_of(codes)
 
     def search(
         self,
@@ -88,7 +82,7 @@ class PortableIndex(ImmutableIndex):
             return self._only(allowed_rows).search(queries, k, radius, None, after)
         radius = self.n_bits if radius is None else min(radius, self.n_bits)
         if after is not None:
-            every = (hamming_distance(self._every_code(), query) for query in queries)
+            every = (hamming_distance(self._codes, query) for query in queries)
             return [self._rows_after(distances, k, after, radius) for distances in every]
         k = min(k, self._n_live)
         if not k or not len(queries):
@@ -103,7 +97,7 @@ class PortableIndex(ImmutableIndex):
         if allowed_rows is not None:
             return self._only(allowed_rows).search_weighted(weights, k, None, after)
         if after is not None:
-            every = (weighted_distances(self._every_code(), query) for query in weights)
+            every = (weighted_distances(self._codes, query) for query in weights)
             return [self._rows_after(distances, k, after, FARTHEST) for distances in every]
         k = min(k, self._n_live)
         if not k:
@@ -116,16 +110,24 @@ class PortableIndex(ImmutableIndex):
         live[positions_of(self._rows, rows)] = False
         return self._with_live(live)
 
+    @property
+    def _codes(self) -> Codes:
+        """The codes at all positions, without a copy."""
+        return _scanned_codes(self._scan)[:, : self.n_bits // 8]
+
+    def _codes_at(self, positions: Rows) -> Codes:
+        codes: Codes = self._codes[positions]
+        return codes
+
     def _live_of(self, positions: Rows) -> Rows:
         return positions if self._live is None else positions[self._live[positions]]
 
     def _rows_after(
         self, distances: npt.NDArray[Any], k: int, after: After, limit: int
     ) -> Neighbours:
-        of_rows = self._of_rows(distances)
-        return rows_after(self._rows, of_rows, k, after, live=self._live, limit=limit)
+        return rows_after(self._rows, distances, k, after, live=self._live, limit=limit)
 
-    def _only(self, allowed_rows: Rows) -> PortableIndex:
+    def _only(self, allowed_rows: Rows) -> FlatIndex:
         """Return an index of the rows `allowed_rows` that a search can find."""
         positions = self._live_positions(allowed_rows)
         if len(positions) * COPIED_FRACTION < len(self._rows):
@@ -139,29 +141,8 @@ class PortableIndex(ImmutableIndex):
         vars(index).update(_live=live, _n_live=int(np.count_nonzero(live)))
         return index
 
-
-class FlatIndex(PortableIndex):
-    """A :class:`PortableIndex` that scans all codes."""
-
-    name = "flat"
-
-    def __init__(self, codes: Codes, rows: Rows) -> None:
-        """Index `codes`, ``uint8[N, C]``, under `rows`, ``int64[N]`` in ascending order.
-
-        Raises:
-            ValueError: if the shapes or types are others, or the rows do not ascend.
-        """
-        check_codes(codes, rows)
-        super().__init__(rows)
-        self.n_bits = codes.shape[1] * 8
-        self._scan = scan_of(codes)
-
-    def _codes_at(self, positions: Rows) -> Codes:
-        codes: Codes = self._every_code()[positions]
-        return codes
-
     def _nearest(self, queries: Codes, k: int, radius: int) -> list[Neighbours]:
-        queries = pad(queries)
+        queries = _pad(queries)
         if self._live is not None:
             nearest = self._search_live(queries, k, self._live)
         else:
@@ -198,29 +179,25 @@ class FlatIndex(PortableIndex):
             # Among all rows, the k-th weighted distance is no larger than among these.
             (near,) = self.search(pack_bits(weights[None] > 0), CANDIDATES * k)
             limit = int(np.partition(weighted_distances(self.codes_of(near.rows), weights), k)[k])
-        positions, distances = within_distance(self._every_code(), weights, limit)
+        positions, distances = within_distance(self._codes, weights, limit)
         if self._live is not None:
             live = self._live[positions]
             positions, distances = positions[live], distances[live]
         nearest = nearest_positions(positions, distances, k)
         return Neighbours(self._rows[nearest.rows], nearest.distances)
 
-    def _every_code(self) -> Codes:
-        # without a copy
-        return scanned_codes(self._scan)[:, : self.n_bits // 8]
 
-
-def scan_of(codes: Codes) -> faiss.IndexBinaryFlat:
+def _scan_of(codes: Codes) -> faiss.IndexBinaryFlat:
     """Return an index of FAISS with the padded `codes`, each under its position."""
     import faiss  # noqa: PLC0415 - takes a tenth of a second, and most engines do without
 
-    padded = pad(codes)
+    padded = _pad(codes)
     scan = faiss.IndexBinaryFlat(padded.shape[1] * 8)
     scan.add(padded)
     return scan
 
 
-def scanned_codes(scan: faiss.IndexBinaryFlat) -> Codes:
+def _scanned_codes(scan: faiss.IndexBinaryFlat) -> Codes:
     """Return the padded codes that FAISS holds, without a copy; `scan` must outlive them."""
     import faiss  # noqa: PLC0415 - as above
 
@@ -232,7 +209,7 @@ def scanned_codes(scan: faiss.IndexBinaryFlat) -> Codes:
     return codes.reshape(-1, size)
 
 
-def pad(codes: Codes) -> Codes:
+def _pad(codes: Codes) -> Codes:
     """Pad codes with zero bytes to 4 or a multiple of 8 bytes, lengths that FAISS scans fast."""
     size = codes.shape[1]
     width = 4 if size <= 4 else -(-size // 8) * 8

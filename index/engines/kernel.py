@@ -1,8 +1,8 @@
 """The optional compiled kernel, and the tables that it searches.
 
-It is written in C, in ``native/``, and pip builds it if there is a compiler. Without it, FAISS and
-numpy search and find the same. ``HUMMINGBIT_KERNEL=off`` switches it off. The name of a code path
-(``scalar``, ``avx2``, ``avx512bw``, ``vpopcntdq`` or ``neon``) selects that one instead of the
+It is written in C, in ``native/``, and pip builds it if there is a compiler. Without it, FAISS
+scans the codes and finds the same. ``HUMMINGBIT_KERNEL=off`` switches it off. The name of a code
+path (``scalar``, ``avx2``, ``avx512bw``, ``vpopcntdq`` or ``neon``) selects that one instead of the
 fastest one of the processor.
 """
 
@@ -64,6 +64,21 @@ def _choose_kernel() -> Any:
 
 native: Any = _choose_kernel()
 """The kernel's functions, or None."""
+
+
+def path() -> str | None:
+    """Return the name of the code path that searches, or None without the kernel."""
+    return None if native is None else os.environ.get(VARIABLE) or native.paths()[0]
+
+
+def missing() -> str | None:
+    """Return why there is no kernel, and what that costs, in one sentence; None if there is one."""
+    if native is not None:
+        return None
+    why = "was not built; install a C compiler, and install hummingbit again"
+    if built is not None:
+        why = f"is switched off by {VARIABLE}={OFF}"
+    return f"FAISS scans all codes, at a fraction of the speed: the compiled kernel {why}"
 
 
 class Table(NamedTuple):

@@ -18,14 +18,16 @@ from functools import reduce
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from hummingbit.encoder.codes import Codes, hamming_distance
+from hummingbit.encoder.codes import Codes, distinct_codes, hamming_distance
 from hummingbit.index.engines.choice import AnyIndex, build
 from hummingbit.index.engines.compiled import ScanIndex
-from hummingbit.index.engines.distinct import Integers, distinct_codes
 from hummingbit.index.engines.flat import FlatIndex
 from hummingbit.index.engines.protocol import After, Neighbours, Rows, Weights, check_search
 from hummingbit.index.schema import AUTO
+
+Integers = npt.NDArray[np.int64]
 
 MIN_FOLD = 4096
 GROWTH = 4
@@ -164,8 +166,8 @@ class IndexSnapshot:
         )
         if not self.deltas and not isinstance(self.base, FlatIndex | ScanIndex):
             return codes, counts
-        distinct, postings = distinct_codes(codes)
-        return distinct, np.bincount(postings.code_of, counts, len(distinct)).astype(np.int64)
+        distinct, code_of = distinct_codes(codes)
+        return distinct, np.bincount(code_of, counts, len(distinct)).astype(np.int64)
 
     def codes(self) -> tuple[Codes, Rows]:
         """Return every code and its row, in ascending order of rows."""

@@ -23,7 +23,7 @@ from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.index.engines.protocol import FARTHEST, After, Neighbours, Rows
 
 Distances = npt.NDArray[np.int32]
-Numbers = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 # From so many codes on, tables of two bytes pay: they take longer to fill and save lookups.
 MIN_CODES_FOR_PAIRS = 2**16
@@ -79,7 +79,7 @@ def weighted_distances(codes: Codes, weights: npt.NDArray[np.int64]) -> Distance
 
 def within_distance(
     codes: Codes, weights: npt.NDArray[np.int64], limit: int | None
-) -> tuple[Numbers, Distances]:
+) -> tuple[Integers, Distances]:
     """Return the positions of the codes within `limit` of one query, ascending, and distances.
 
     A code is dropped as soon as its parts so far cost more.
@@ -101,7 +101,7 @@ def within_distance(
     return np.concatenate(numbers) + starts, np.concatenate(distances)
 
 
-def _by_bytes(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers, Distances]:
+def _by_bytes(codes: Codes, tables: Tables, limit: int | None) -> tuple[Integers, Distances]:
     """Add up the costs of the bytes."""
     numbers = np.arange(len(codes))
     distances = np.zeros(len(codes), dtype=np.int32)
@@ -111,7 +111,7 @@ def _by_bytes(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers,
     return numbers, distances
 
 
-def _by_pairs(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers, Distances]:
+def _by_pairs(codes: Codes, tables: Tables, limit: int | None) -> tuple[Integers, Distances]:
     """Add up the costs of the pairs of bytes, or of single bytes once few codes are left.
 
     The tables of pairs are filled once for all codes.
@@ -129,11 +129,13 @@ def _by_pairs(codes: Codes, tables: Tables, limit: int | None) -> tuple[Numbers,
     return numbers, distances
 
 
-def _column(codes: npt.NDArray[Any], column: int, numbers: Numbers) -> npt.NDArray[Any]:
+def _column(codes: npt.NDArray[Any], column: int, numbers: Integers) -> npt.NDArray[Any]:
     return codes[:, column] if len(numbers) == len(codes) else codes[numbers, column]
 
 
-def _within(numbers: Numbers, distances: Distances, limit: int | None) -> tuple[Numbers, Distances]:
+def _within(
+    numbers: Integers, distances: Distances, limit: int | None
+) -> tuple[Integers, Distances]:
     """Drop the codes that already cost more than `limit`."""
     if limit is None:
         return numbers, distances
@@ -143,7 +145,7 @@ def _within(numbers: Numbers, distances: Distances, limit: int | None) -> tuple[
     return numbers[near], distances[near]
 
 
-def nearest_positions(positions: Numbers, distances: Distances, k: int) -> Neighbours:
+def nearest_positions(positions: Integers, distances: Distances, k: int) -> Neighbours:
     """Return the `k` smallest of `distances` by (distance, position); `positions` ascend."""
     if len(distances) > k:
         limit = np.partition(distances, k - 1)[k - 1]

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines import kernel
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.service.console import Asset, assets, gzipped, page, release
 from hummingbit.service.http.keys import EVERYBODY, FILTERED_READ, READ, Role
@@ -75,7 +76,11 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
     }
     if not collections and not bad_encoders and not unwritable:
         names = [encoder["name"] for encoder in encoders]
-        return render(Ready(status="ready", collections=[*folder.collections()], encoders=names))
+        path = kernel.path()
+        ready = Ready(
+            status="ready", collections=[*folder.collections()], encoders=names, kernel=path
+        )
+        return render(ready)
     problems = {
         "collections": collections,
         "encoders": {item["name"]: item["reason"] for item in bad_encoders},

@@ -821,11 +821,15 @@ class Status(TypedDict):
 
 
 class Ready(TypedDict):
-    """Everything in the data folder can be opened."""
+    """Everything in the data folder can be opened.
+
+    `kernel` is the code path of the compiled kernel; null if there is none, and FAISS scans codes.
+    """
 
     status: str
     collections: list[str]
     encoders: list[str]
+    kernel: str | None
 
 
 # Labels and judgements.

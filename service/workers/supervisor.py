@@ -51,6 +51,7 @@ from hummingbit.service.server import (
     check_address,
     ending_signals,
     run_server,
+    tell_of_missing_kernel,
 )
 from hummingbit.service.settings import Settings
 from hummingbit.service.workers.forwarding import ForwardedClient, Forwarding
@@ -243,6 +244,7 @@ def serve_by_workers(settings: Settings) -> None:
         scratch_folder("hummingbit-workers-") as private,
     ):
         configure_logs(settings)
+        tell_of_missing_kernel()
         check_socket_path(private)
         _Supervisor(settings, listener, private).run()
 

@@ -15,6 +15,7 @@ from hummingbit.encoder.codes import (
     code_to_hex,
     codes_from_hex,
     codes_of_vectors,
+    distinct_codes,
     hamming_distance,
     pack_bits,
     unpack_codes,
@@ -135,3 +136,20 @@ def test_several_codes_are_read_as_each_is(bits: np.ndarray) -> None:
 def test_of_several_codes_the_one_that_is_wrong_is_named(wrong: str) -> None:
     with pytest.raises(CodeError, match=f"^code {re.escape(repr(wrong))} is not 4 hexadecimal"):
         codes_from_hex(["abcd", wrong, "12"], 16)
+
+
+@given(
+    code_size=st.integers(0, 20),
+    seed=st.integers(0, 2**32 - 1),
+    n_codes=st.integers(0, 40),
+    n_values=st.integers(1, 3),
+)
+def test_distinct_codes_are_in_order_and_every_code_is_one_of_them(
+    code_size: int, seed: int, n_codes: int, n_values: int
+) -> None:
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, n_values, (n_codes, code_size), dtype=np.uint8)
+    distinct, code_of = distinct_codes(codes)
+    assert [*map(bytes, distinct)] == sorted({*map(bytes, codes)})
+    assert distinct.shape[1] == code_size
+    assert np.array_equal(distinct[code_of], codes)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hummingbit.encoder.codes import Codes
-from hummingbit.index.engines import distinct, pruned, segments
+from hummingbit.index.engines import segments
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
@@ -23,17 +23,15 @@ class GenerationMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        # So that a few codes are divided into segments and cells as a million would be.
+        # So that a few codes are divided into segments as a million would be.
         self.patch.setattr(segments, "MIN_FOLD", 8)
-        self.patch.setattr(distinct, "CODES_PER_LOOKUP", 0.1)
-        self.patch.setattr(pruned, "CODES_PER_CELL", 8)
 
     @initialize(n_bits=st.sampled_from([8, 16, 32, 64, 72]), engine=st.sampled_from(INDEX_TYPES))
     def begin(self, n_bits: int, engine: str) -> None:
-        sizes = {"direct": (8, 16), "lookup": (8, 64), "halves": (16, 128)}
+        sizes = {"lookup": (8, 64), "halves": (16, 128)}
         least, most = sizes.get(engine, (8, 1024))
         if not least <= n_bits <= most:
-            engine = "distinct"
+            engine = "scan"
         self.codes: Codes = np.empty((0, n_bits // 8), dtype=np.uint8)
         self.rows: Rows = np.empty(0, dtype=np.int64)
         self.last = 0

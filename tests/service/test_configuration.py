@@ -9,6 +9,8 @@ import pytest
 
 from hummingbit.cli import main
 from hummingbit.commands.service import SECRETS, add_settings, read_settings
+from hummingbit.index.engines import kernel
+from hummingbit.service.server import tell_of_missing_kernel
 from hummingbit.service.settings import Settings, SettingsError, load_settings, settings_to_toml
 
 KEY = "k" * 32
@@ -104,6 +106,22 @@ def test_what_is_shown_can_be_read_again_and_hides_secrets(
     expected = Settings(data_dir=Path(flags[1]), access_log=False, max_hits=7)
     assert again == expected
     assert len(settings_to_toml(load_settings())) == len(Settings.model_fields)
+
+
+def test_a_start_without_the_kernel_says_so_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(kernel, "native", None)
+    monkeypatch.setattr(kernel, "built", None)
+    assert main(["config", "show", "--data-dir", str(tmp_path)]) == 0
+    sentence = "FAISS scans all codes, at a fraction of the speed: the compiled kernel was not"
+    assert f"# {sentence}" in capsys.readouterr().out
+    tell_of_missing_kernel()
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert sentence in warning.message
 
 
 def test_every_setting_that_is_no_secret_has_a_flag() -> None:

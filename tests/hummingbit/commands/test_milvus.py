@@ -51,7 +51,7 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
 
     # The words that the encoder does not know are read by documents here and left out there.
     known = "apple flour garlic bread"
-    made = ["--encoder", "plain", "--search-by", "distinct"]
+    made = ["--encoder", "plain", "--search-by", "lookup"]
     said("index", "build", "moving", data / "corpus.jsonl", *made, *here)
     said("index", "export", "moving", data / "moving.jsonl.gz", *here)
     assert "80 documents" in said("index", "import", "moving", data / "moving.jsonl.gz", *there)

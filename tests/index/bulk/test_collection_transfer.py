@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
         numbers = data.create_collection("numbers", encoder="numbers")
         odd = np.array([1.1, -0.0, 3e-40, 1e30, 1 / 3, 7], dtype=np.float32)
         numbers.upsert([Document(id="v", vector=odd, payload={"a": [1, {"b": None}]})])
-        plain = data.create_collection("plain", n_bits=24, engine="distinct")
+        plain = data.create_collection("plain", n_bits=24, engine="lookup")
         plain.set_ranking("asymmetric")
         plain.set_indexed_fields(["year", "author.name"])
         plain.remember_field_types({"year": "number", "zip": "string"})
@@ -109,12 +109,11 @@ def test_codes_of_another_encoder_are_refused(folder: Path) -> None:
         assert data.collection("again").encoder_name == "renamed"
 
 
-def test_an_export_without_an_engine_or_with_one_that_cannot_be(folder: Path) -> None:
+def test_an_export_without_an_engine_or_with_one_of_an_earlier_version(folder: Path) -> None:
     content = exported(folder, "plain")
-    assert b'"engine": "distinct"' in content
-    imported(folder, "before", content.replace(b'"engine": "distinct", ', b""))
-    # Codes of 24 bits are too long for it; the answers are the same without.
-    imported(folder, "direct", content.replace(b'"distinct"', b'"direct"'))
+    assert b'"engine": "lookup"' in content
+    imported(folder, "before", content.replace(b'"engine": "lookup", ', b""))
+    imported(folder, "direct", content.replace(b'"lookup"', b'"direct"'))
     with DataFolder(folder, writable=False) as data:
         assert {data.collection(name).engine_setting for name in ("before", "direct")} == {"auto"}
 

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hummingbit.encoder.codes import Codes
-from hummingbit.index.engines import distinct, pruned
 from hummingbit.index.engines.choice import MAKERS, AnyIndex, build
 from hummingbit.index.engines.protocol import After, Neighbours, Rows
 from tests.index.engines.conftest import WITHOUT
@@ -22,7 +21,7 @@ from tests.support.oracles.brute_force import BruteForceIndex
 
 WIDTHS = [8, 16, 24, 32, 40, 64, 72, 128, 1024, 3072, 4096]
 COMPILED = ["halves", "lookup", "scan"]
-NAMES = {"kernel": COMPILED, WITHOUT: sorted(set(MAKERS) - set(COMPILED))}
+NAMES = {"kernel": COMPILED, WITHOUT: ["flat"]}
 each_engine = pytest.mark.parametrize(
     ("way", "name"),
     [(way, name) for way, names in NAMES.items() for name in names],
@@ -30,15 +29,8 @@ each_engine = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def _thresholds_of_many_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    # So that a thousand codes are looked up out to three bits, and divided into cells.
-    monkeypatch.setattr(distinct, "CODES_PER_LOOKUP", 0.02)
-    monkeypatch.setattr(pruned, "CODES_PER_CELL", 30)
-
-
 # The fewest and the most bytes of codes that an engine takes, and what takes others.
-SIZES = {"direct": (1, 2, "distinct"), "lookup": (1, 8, "halves"), "halves": (2, 16, "scan")}
+SIZES = {"lookup": (1, 8, "halves"), "halves": (2, 16, "scan")}
 
 
 def make(name: str, codes: Codes, rows: Rows) -> AnyIndex:
@@ -148,10 +140,9 @@ def test_a_thousand_queries_equal_the_oracle(name: str, n_bits: int, kind: str) 
 @each_engine
 def test_a_hundred_thousand_queries_equal_the_oracle(name: str) -> None:
     rng = np.random.default_rng(0)
-    widths = [8, 16] if name == "direct" else WIDTHS
     asked = 0
     while asked < 100_000:
-        for n_bits in widths:
+        for n_bits in WIDTHS:
             for k in (1, 10, 100):
                 n = int(rng.choice([0, 1, k - 1, k, k + 1, 300, 2000]))
                 flips = float(rng.choice([0.0, 0.01, 0.04, 0.5]))
@@ -198,28 +189,12 @@ def test_faiss_keeps_equal_distances_in_the_order_of_codes() -> None:
 
 
 @pytest.mark.parametrize("way", [WITHOUT], indirect=True)
-@pytest.mark.parametrize(
-    ("n_bits", "n", "flips", "name", "reason"),
-    [
-        (64, 4000, 0.01, "flat", "fewer than 4,096 codes"),
-        (16, 5000, 0.01, "direct", "All codes of 16 bits fit in a table"),
-        (32, 150_000, 0.02, "distinct", "150,000 rows hold"),
-        (64, 40_000, 0.5, "flat", "40,000 rows hold 40,000 codes"),
-        (128, 40_000, 0.05, "pruned", "that lie in cells"),
-    ],
-)
-def test_the_engine_is_chosen_from_the_codes(
-    *, n_bits: int, n: int, flips: float, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(distinct, "CODES_PER_LOOKUP", 64)
-    monkeypatch.setattr(pruned, "CODES_PER_CELL", 1000)
-    monkeypatch.setattr(pruned, "CODES_PER_VISIT", 0)
-    monkeypatch.setattr("hummingbit.index.engines.choice.MIN_DISTINCT_FOR_CELLS", 30_000)
-    codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=flips)
+@pytest.mark.parametrize(("n_bits", "n"), [(64, 40), (16, 5000), (128, 40_000)])
+def test_without_the_kernel_faiss_scans_the_codes(n_bits: int, n: int) -> None:
+    codes = clustered_codes(np.random.default_rng(0), n, n_bits, flips=0.02)
     choice = build(codes, np.arange(n))
-    assert choice.code_index.name == name
-    assert reason in choice.reason
-    assert choice.reason.endswith(".")
+    assert choice.code_index.name == "flat"
+    assert choice.reason == "There is no compiled kernel, so FAISS scans the codes."
 
 
 @pytest.mark.parametrize("way", ["kernel"], indirect=True)
@@ -233,7 +208,7 @@ def test_the_engine_is_chosen_from_the_codes(
         (128, 40_000, 0.01, "halves", "share about a half of their code"),
         (128, 40_000, 0.5, "scan", "are near each other for lookups"),
         (256, 40_000, 0.05, "scan", "too long for tables"),
-        (256, 40_000, 0.0, "distinct", "40,000 rows hold 20 codes"),
+        (256, 40_000, 0.0, "scan", "too long for tables"),
     ],
 )
 def test_the_engine_of_the_kernel_is_chosen_from_the_codes(
@@ -248,22 +223,14 @@ def test_the_engine_of_the_kernel_is_chosen_from_the_codes(
 
 def test_the_engine_can_be_forced(way: str) -> None:
     codes, rows = np.zeros((3, 2), dtype=np.uint8), np.arange(3)
-    faiss_engines = {"scan": "flat", "lookup": "distinct", "halves": "flat"}
     for name in MAKERS:
-        made = build(codes, rows, name)
-        if way == WITHOUT and name in faiss_engines:
-            assert made.code_index.name == faiss_engines[name]
-            assert made.reason.endswith("but there is no compiled kernel.")
-        else:
-            assert made.code_index.name == name
-    with pytest.raises(ValueError, match="engine is 'fast'; it must be one of auto, scan"):
+        assert build(codes, rows, name).code_index.name == ("flat" if way == WITHOUT else name)
+    with pytest.raises(ValueError, match="is 'fast'; it must be one of auto, scan"):
         build(codes, rows, "fast")
     with pytest.raises(ValueError, match="codes have 72 bits; lookups allow 64 at most"):
         build(np.zeros((3, 9), dtype=np.uint8), rows, "lookup")
     with pytest.raises(ValueError, match="codes have 8 bits; halves need 16 to 128"):
         build(np.zeros((3, 1), dtype=np.uint8), rows, "halves")
-    with pytest.raises(ValueError, match="codes have 32 bits; a table allows 16 at most"):
-        build(np.zeros((3, 4), dtype=np.uint8), rows, "direct")
 
 
 @each_engine

@@ -189,13 +189,13 @@ def test_a_reindexing_that_cannot_be_is_refused_at_once(
 
 
 def test_a_reindexing_keeps_the_engine_or_takes_another(client: httpx.Client) -> None:
-    settings = {"encoder": "words", "engine": "distinct"}
+    settings = {"encoder": "words", "engine": "scan"}
     send(client, "PUT", "/v1/collections/blue", settings).raise_for_status()
-    for into, given, engine in (("kept", {}, "distinct"), ("changed", {"engine": "flat"}, "flat")):
+    for into, given, engine in (("kept", {}, "scan"), ("changed", {"engine": "flat"}, "flat")):
         body = {"encoder": "large", "into": into, **given}
         wait_for_job(client, send(client, "POST", "/v1/collections/blue/reindex", body))
         assert client.get(f"/v1/collections/{into}").json()["engine_setting"] == engine
-    for engine in ("direct", "hnsw"):
+    for engine in ("distinct", "hnsw"):
         body = {"encoder": "large", "into": "never", "engine": engine}
         refused = send(client, "POST", "/v1/collections/blue/reindex", body)
         problem = check_problem(refused, 422, "invalid_request")

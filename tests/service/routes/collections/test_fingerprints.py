@@ -73,15 +73,15 @@ def test_codes_of_another_encoder_are_refused(
 
 def test_an_engine_is_a_setting(client: httpx.Client) -> None:
     path = "/v1/collections/engine-of-its-own"
-    settings = {"n_bits": 16, "engine": "distinct"}
+    settings = {"n_bits": 16, "engine": "flat"}
     created = client.put(path, json=settings)
-    assert (created.status_code, created.json()["engine_setting"]) == (201, "distinct")
+    assert (created.status_code, created.json()["engine_setting"]) == (201, "flat")
     assert client.put(path, json=settings).status_code == 200
-    for other in ({"n_bits": 16}, {"n_bits": 16, "engine": "flat"}):
+    for other in ({"n_bits": 16}, {"n_bits": 16, "engine": "scan"}):
         check_problem(client.put(path, json=other), 409, "collection_exists")
-    assert client.get(path).json()["engine"] == "distinct"
-    for engine in ("hnsw", "direct"):
-        refused = client.put(f"{path}-2", json={"n_bits": 64, "engine": engine})
+    assert client.get(path).json()["engine"] == "flat"
+    for engine in ("hnsw", "lookup", "distinct"):
+        refused = client.put(f"{path}-2", json={"n_bits": 72, "engine": engine})
         problem = check_problem(refused, 422, "invalid_request")
         assert problem["errors"][0]["pointer"] == "/engine"
 

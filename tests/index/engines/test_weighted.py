@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hummingbit.index.engines.choice import MAKERS
-from hummingbit.index.engines.distinct import nearest_codes
+from hummingbit.index.engines.choice import MAKERS, build
 from hummingbit.index.engines.protocol import MAX_BIT_WEIGHT, After, CodeIndex, Weights
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.engines.weighted import (
@@ -50,7 +47,7 @@ def test_engines_find_what_the_oracle_finds(  # noqa: PLR0917 - what hypothesis 
     seed: int, n: int, k: int, n_bits: int, kind: str, engine: str
 ) -> None:
     rng = np.random.default_rng(seed)
-    least, most = {"direct": (8, 16), "lookup": (8, 64), "halves": (16, 128)}.get(engine, (8, 128))
+    least, most = {"lookup": (8, 64), "halves": (16, 128)}.get(engine, (8, 128))
     n_bits = max(least, min(n_bits, most))
     codes, rows = clustered_codes(rng, n, n_bits, centres=4), random_rows(rng, n)
     weights = random_weights(rng, 3, n_bits, kind)
@@ -59,12 +56,12 @@ def test_engines_find_what_the_oracle_finds(  # noqa: PLR0917 - what hypothesis 
     oracle = BruteForceIndex(codes[live], rows[live])
     if engine == "generation":
         half = n // 2
-        whole = IndexSnapshot.build(1, codes[:half], rows[:half], "distinct")
+        whole = IndexSnapshot.build(1, codes[:half], rows[:half], "flat")
         index: CodeIndex = whole.with_changes(2, codes[half:], rows[half:], gone[:0]).with_changes(
             3, codes[:0], rows[:0], gone
         )
     else:
-        index = MAKERS[engine](codes, rows).without(gone)
+        index = build(codes, rows, engine).code_index.without(gone)
     assert_same(index.search_weighted(weights, k), oracle.search_weighted(weights, k))
     some = np.unique(rng.choice(rows, n // 3)) if n else rows
     assert_same(index.search_weighted(weights, k, some), oracle.search_weighted(weights, k, some))
@@ -82,7 +79,7 @@ def test_weights_of_one_give_hamming_distances() -> None:
     codes, rows = clustered_codes(rng, 2000, 32), random_rows(rng, 2000)
     queries = clustered_codes(rng, 20, 32)
     signs = np.unpackbits(queries, axis=1).astype(np.int64) * 2 - 1
-    index = MAKERS["distinct"](codes, rows)
+    index = build(codes, rows, "lookup").code_index
     assert_same(index.search_weighted(signs, 25), index.search(queries, 25))
 
 
@@ -103,37 +100,6 @@ def test_distances_of_many_codes_are_sums_of_weights(n_bits: int) -> None:
     numbers, near = within_distance(codes, weights, limit)
     assert numbers.tolist() == np.flatnonzero(distances <= limit).tolist()
     assert near.tolist() == distances[numbers].tolist()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_probes_settle_nothing_that_is_not_so(kind: str) -> None:
-    """What is looked up is all that is as near as the k-th row, ties included."""
-    rng = np.random.default_rng(2)
-    n_bits, n = 32, 400
-    words = np.unique(clustered_codes(rng, n, n_bits, centres=3).view("<u4")[:, 0])
-    counts = rng.integers(0, 3, len(words))
-    codes = words[:, None].view(np.uint8)
-
-    def lookup(asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        places = np.flatnonzero(np.isin(asked, words))
-        return places, np.searchsorted(words, asked[places])
-
-    settled = 0
-    for drawn, k in itertools.product(random_weights(rng, 30, n_bits, kind), [1, 4]):
-        # A query that is near a code: a tenth of its bits are others.
-        near = np.unpackbits(codes[rng.integers(len(codes))]) ^ (rng.random(n_bits) < 0.1)
-        weights = np.abs(drawn) * (near.astype(np.int64) * 2 - 1)
-        found = nearest_codes(weights, k, counts, lookup, words.dtype)
-        if found is None:
-            continue
-        settled += 1
-        distances = weighted_distances(codes, weights)
-        order = np.argsort(distances, kind="stable")
-        last = order[np.searchsorted(counts[order].cumsum(), k)]
-        expected = np.flatnonzero(distances <= distances[last])
-        assert sorted(found.codes.tolist()) == expected.tolist()
-        assert found.distances.tolist() == distances[found.codes].tolist()
-    assert settled or kind == "few"
 
 
 def test_weights_that_cannot_be_are_refused() -> None:
