@@ -55,8 +55,13 @@ check: $(VENV)/.dev ## Lint, types and import arrows
 # The tests start hundreds of processes, so Python saves what it compiles, whatever the environment says.
 .PHONY: test
 test: export PYTHONDONTWRITEBYTECODE :=
-test: $(VENV)/.dev ## Run the whole test suite
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadscope
+test: $(VENV)/.dev ## Run the test suite of what is installed
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadscope --ignore tests/experiments
+
+.PHONY: reproduce-tests
+reproduce-tests: export PYTHONDONTWRITEBYTECODE :=
+reproduce-tests: $(VENV)/.dev ## Test the experiments of the papers, each at a small size
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadscope tests/experiments
 
 # The frameworks' suites bring plugins of pytest that would change ours, so they have an environment.
 FRAMEWORKS := .venv-integrations

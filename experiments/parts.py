@@ -1,6 +1,7 @@
 """Options that experiments share, and experiments of several parts as one command.
 
-A part is a module with ``configure(group)``, which adds its own options, and ``run(args)``.
+A part is a module with ``configure(group)``, which adds its own options, and ``run(args)``. A
+package that not every checkout has is asked for with :func:`need` before anything is computed.
 """
 
 from __future__ import annotations
@@ -8,9 +9,31 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
+from hummingbit.commands.options import OptionError
 from hummingbit.commands.printing import add_json_or_former_file
+from hummingbit.foundation.errors import install_command
+
+EXTRAS = {
+    "pytorch_metric_learning": "experiments",
+    "onnxruntime": "model",
+    "sentence_transformers": "sentence-transformers",
+}
+"""The extra that installs each package that only some parts of experiments need."""
+
+
+def need(package: str, uses: Iterable[str]) -> None:
+    """Check, before an experiment starts, that a `package` is installed if it has `uses`.
+
+    Raises:
+        OptionError: if it is not; the message names the uses and the command that installs it.
+    """
+    names = sorted(uses)
+    if names and find_spec(package) is None:
+        where = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} {package}"
+        raise OptionError(f"{where}; install it with: {install_command(EXTRAS[package])}")
 
 
 def configure_parts(

@@ -6,9 +6,11 @@ Each takes embeddings as rows and returns a scalar.
 from __future__ import annotations
 
 import torch
-from pytorch_metric_learning.distances import LpDistance
-from pytorch_metric_learning.losses import SupConLoss, TripletMarginLoss
 from torch import Tensor
+
+# The library is an extra, so it is imported where it is used.
+OF_LIBRARY = frozenset({"simclr", "sup-con", "supcon", "class-triplets"})
+"""The methods of all parts that need pytorch-metric-learning."""
 
 
 def info_nce_loss(first_ND: Tensor, second_ND: Tensor, temperature: float = 0.1) -> Tensor:
@@ -26,6 +28,8 @@ def info_nce_loss(first_ND: Tensor, second_ND: Tensor, temperature: float = 0.1)
 
 def supervised_contrastive_loss(x_ND: Tensor, class_N: Tensor, temperature: float = 0.1) -> Tensor:
     """Return SupCon (Khosla et al. 2020): each example must find those of its class by cosine."""
+    from pytorch_metric_learning.losses import SupConLoss  # noqa: PLC0415
+
     loss: Tensor = SupConLoss(temperature)(x_ND, class_N)
     return loss
 
@@ -36,5 +40,8 @@ def class_triplet_loss(x_ND: Tensor, class_N: Tensor, margin: float = 0.2) -> Te
     The triplets are all of the batch in which y has the class of x and z another. d is the
     Euclidean distance of rows scaled to length 1, as in Schroff et al. (2015).
     """
+    from pytorch_metric_learning.distances import LpDistance  # noqa: PLC0415
+    from pytorch_metric_learning.losses import TripletMarginLoss  # noqa: PLC0415
+
     loss: Tensor = TripletMarginLoss(margin, distance=LpDistance())(x_ND, class_N)
     return loss

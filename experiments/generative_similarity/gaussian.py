@@ -30,11 +30,13 @@ from torch.nn import functional
 
 from experiments.drawings import new_drawing, save_drawing
 from experiments.generative_similarity.contrastive_baselines import (
+    OF_LIBRARY,
     class_triplet_loss,
     info_nce_loss,
     supervised_contrastive_loss,
 )
 from experiments.generative_similarity.triplet_losses import squared_distance_loss, triplet_loss
+from experiments.parts import need
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from hummingbit.training.data import Rows
@@ -153,6 +155,7 @@ def configure(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train every method and seed, then print the figures of the embeddings."""
+    need("pytorch_metric_learning", OF_LIBRARY.intersection(args.gaussian_methods))
     records: list[Record] = []
     embeddings: dict[str, Tensors] = {}
     for seed in range(args.seeds):

@@ -31,6 +31,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from experiments.drawings import new_drawing, save_drawing
+from experiments.generative_similarity.contrastive_baselines import OF_LIBRARY
 from experiments.generative_similarity.geoclidean_drawing import draw_program
 from experiments.generative_similarity.geoclidean_judgement import (
     REFERENCES,
@@ -47,7 +48,7 @@ from experiments.generative_similarity.picture_encoders import (
     train_encoder,
 )
 from experiments.generative_similarity.program_kernel import ProgramKernel
-from experiments.parts import add_choices
+from experiments.parts import add_choices, need
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, content_sha256, load_or_compute
 from hummingbit.corpus.lines import ReadError
@@ -115,6 +116,7 @@ def configure(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train every method and seed, and print their accuracy on the concepts held out."""
+    need("pytorch_metric_learning", OF_LIBRARY.intersection(args.concept_methods))
     concepts = _read(args)
     records: list[Record] = []
     for method in args.concept_methods:

@@ -34,10 +34,12 @@ from torch.nn import functional
 
 from experiments.drawings import new_drawing, save_drawing
 from experiments.generative_similarity.contrastive_baselines import (
+    OF_LIBRARY,
     class_triplet_loss,
     supervised_contrastive_loss,
 )
 from experiments.generative_similarity.models import TreeModel
+from experiments.parts import need
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from experiments.splits import read_split
@@ -128,6 +130,7 @@ def configure(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train and measure every method and seed, then print the figures."""
+    need("pytorch_metric_learning", OF_LIBRARY.intersection(args.tree_methods))
     data, queries = read_split(args.dataset, args.data_root)
     settings = {"data": data.sha256, "queries": queries.sha256}
     path = args.work_dir / f"hierarchy-vectors-{args.dataset}.safetensors"

@@ -39,6 +39,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from experiments.drawings import new_drawing, save_drawing
+from experiments.generative_similarity.contrastive_baselines import OF_LIBRARY
 from experiments.generative_similarity.picture_encoders import (
     METHODS,
     Pictures,
@@ -54,7 +55,7 @@ from experiments.generative_similarity.quadrilateral_shapes import (
     odd_variants,
     place_shape,
 )
-from experiments.parts import add_choices
+from experiments.parts import add_choices, need
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_tensors import Tensors, load_or_compute
 from hummingbit.corpus.lines import ReadError
@@ -103,6 +104,7 @@ def configure(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train every method and seed on the task, and compare their error rates."""
+    need("pytorch_metric_learning", OF_LIBRARY.intersection(args.oddball_methods))
     judgements = read_judgements(args.oddball_judgements) if args.oddball_judgements else None
     rates, trials = read_error_rates(args.data_root), read_trials(args.data_root)
     pictures = _load_or_draw(args.work_dir, args.oddball_pictures)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
-from experiments.parts import add_bits, add_choices, add_run_options
+from experiments.parts import add_bits, add_choices, add_run_options, need
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from hummingbit.corpus.named_sets import load_qrels
 from hummingbit.encoder.encoder import Encoder, Layer
@@ -32,6 +32,7 @@ from hummingbit.training.model_codes import fit_head, make_queries, read_documen
 from hummingbit.training.model_folders import ModelFolder, read_model
 
 SUMMARY = "judged queries teach codes of a language model: nDCG@10 before and after"
+NEEDS = ", and model"
 CORPORA = ("nfcorpus", "docstrings")
 TRAINING, FOLDS = {"nfcorpus": "queries-train"}, 5
 
@@ -61,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Learn with every seed and print the mean nDCG@10 before and after."""
+    need("onnxruntime", ["--model"])
     folder = read_model(args.model, max_tokens=args.max_tokens)
     args.work_dir.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []

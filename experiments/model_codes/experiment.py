@@ -37,7 +37,7 @@ from experiments.judged_queries.compared_rankings import (
     build_index,
 )
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
-from experiments.parts import add_bits, add_run_options
+from experiments.parts import add_bits, add_run_options, need
 from experiments.result_tables import Record, format_mean, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.codes import pack_bits
@@ -66,6 +66,7 @@ from hummingbit.training.model_codes import (
 from hummingbit.training.model_folders import ModelFolder, read_model
 
 SUMMARY = "judged queries: codes of a language model, its cosines, and words"
+NEEDS = ", and model"
 METRICS = ("Success@10", "MRR@100", "nDCG@10")
 HEADS = ("codes", "ITQ", "reconstruction")
 FITTED, DEFAULT = "fitted weight", f"weight {OF_RECONSTRUCTIONS:g}"
@@ -124,6 +125,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate every ranking on every corpus and print a table for each metric."""
+    need("onnxruntime", ["--model"])
     folder = read_model(args.model, max_tokens=args.max_tokens)
     args.work_dir.mkdir(parents=True, exist_ok=True)
     evaluations: Evaluations = {}

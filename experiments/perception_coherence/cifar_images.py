@@ -43,7 +43,7 @@ def read_images(split: str, data_root: Path | None, n_per_class: int | None = No
     Raises:
         ReadError: if no data folder is named, or the file is missing or invalid.
     """
-    from PIL import Image  # noqa: PLC0415 - comes with matplotlib, which nothing else here needs
+    from PIL import Image  # noqa: PLC0415 - comes with pyriemann, which nothing else here needs
 
     root = data_root or os.environ.get(VARIABLE)
     if not root:

@@ -11,6 +11,7 @@ import argparse
 from experiments.parts import configure_parts
 
 SUMMARY = "perception coherence: a small student that ranks as its teacher does"
+NEEDS = ", and sentence-transformers for a language model as the teacher"
 
 PARTS = {
     "toy": "experiments.perception_coherence.toy",

@@ -18,7 +18,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from experiments.drawings import new_drawing, save_drawing
-from experiments.parts import add_choices, add_plot_option, add_run_options
+from experiments.parts import add_choices, add_plot_option, add_run_options, need
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from hummingbit.encoder.recipes import RecipeError
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from experiments.saved_tensors import Tensors
 
 SUMMARY = "Riemannian potato ranking loss, beside other losses on SPD matrices"
+NEEDS = ", and experiments for the losses triplet to ranked-list"
 
 DATASETS = ("hdm05", "erp", "wishart")
 METHODS = {
@@ -43,6 +44,8 @@ METHODS = {
     "ranked-list": "ranked list loss",
 }
 POTATOES = ("rpl", "rpl-log", "rpl-sphere")
+OF_LIBRARY = tuple(METHODS)[5:]
+"""The losses of pytorch-metric-learning."""
 AVERAGES = ("pairs", "anchors")
 FIGURES = {"f1": "F1", "nmi": "NMI", "r1": "R@1", "r3": "R@3", "ratio": "within / between"}
 LEARNING_RATE = 0.03
@@ -106,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
     """Train every method and seed, then print and draw the figures."""
     from experiments.riemannian_potato.spd_corpora import read_corpus  # noqa: PLC0415 - takes seconds
 
+    need("pytorch_metric_learning", [name for name in args.methods if name in OF_LIBRARY])
     records: list[Record] = []
     planes: dict[str, Any] = {}
     for seed in range(args.seeds):

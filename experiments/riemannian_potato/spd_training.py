@@ -8,7 +8,6 @@ unit length; `rpl-log` has them as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,11 +15,11 @@ import numpy as np
 import torch
 from pyriemann.geometry.mean import mean_riemann
 from pyriemann.geometry.tangentspace import tangent_space
-from pytorch_metric_learning import losses, miners
 from torch import Tensor, nn
 from torch.nn import functional
 
 from experiments.riemannian_potato.clustering import normalized_mutual_information, pairwise_f1
+from experiments.riemannian_potato.experiment import OF_LIBRARY
 from experiments.riemannian_potato.spd_corpora import Labels, SpdCorpus
 from experiments.saved_tensors import Tensors
 from hummingbit.corpus.matrices import Array
@@ -60,33 +59,6 @@ ON_MATRICES = ("rpl", MATRIX_TRIPLETS)
 # Distances on the sphere are at most 2, and a class can shrink to a point.
 SPHERE_SOFTNESS = 0.1
 
-# RLL-Simpler of its paper: negatives beyond α = 1.2, positives within α − m = 0.8. The paper's
-# temperature is 10, but the library warns above 5.
-_RANKED_LIST = {"margin": 0.4, "Tn": 5}
-
-SEMIHARD_MARGIN = 0.2
-
-
-class SemihardTriplets(losses.TripletMarginLoss):  # type: ignore[misc]  # without types
-    """max(0, d(a, p) − d(a, n) + m), the mean over triplets with d(a, p) < d(a, n) < d(a, p) + m.
-
-    `m` is :data:`SEMIHARD_MARGIN`. Without such a triplet the loss is 0.
-
-    Source: Schroff, Kalenichenko and Philbin, "FaceNet" (2015), section 3.2.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(margin=SEMIHARD_MARGIN)
-        self._choose = miners.TripletMarginMiner(
-            margin=SEMIHARD_MARGIN, type_of_triplets="semihard", distance=self.distance
-        )
-
-    def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Return the loss of vectors ``(N, D)`` and classes ``(N,)``, a scalar."""
-        loss: torch.Tensor = super().forward(embeddings, labels, self._choose(embeddings, labels))
-        return loss
-
-
 MATRIX_MARGIN = 1.0
 
 
@@ -105,17 +77,6 @@ class MatrixTriplets(nn.Module):
         excess = (distance_NN[:, :, None] - distance_NN[:, None, :] + MATRIX_MARGIN).clamp(min=0)
         excess = excess * (positive_NN[:, :, None] & ~same_NN[:, None, :])
         return excess.sum() / (excess > 0).sum().clamp(min=1)
-
-
-LIBRARY_LOSSES: Mapping[str, Callable[[int, int], nn.Module]] = {
-    "triplet": lambda _classes, _width: losses.TripletMarginLoss(),
-    "triplet-semihard": lambda _classes, _width: SemihardTriplets(),
-    "n-pair": lambda _classes, _width: losses.NPairsLoss(),
-    "lifted-structure": lambda _classes, _width: losses.LiftedStructureLoss(),
-    "proxy-nca": losses.ProxyNCALoss,
-    "ranked-list": lambda _classes, _width: losses.RankedListLoss(**_RANKED_LIST),
-}
-"""Functions by name that make a loss for a number of classes and of entries of a vector."""
 
 
 class _Model(nn.Module):
@@ -155,7 +116,7 @@ def train_and_evaluate(
         if method in ON_MATRICES:
             return evaluate_matrices(network(database), network(queries), corpus, schedule.seed)
         embeddings = (network.vectors(database), network.vectors(queries))
-    if method == ON_SPHERE or (method in LIBRARY_LOSSES and not keep_lengths):
+    if method == ON_SPHERE or (method in OF_LIBRARY and not keep_lengths):
         embeddings = (functional.normalize(embeddings[0]), functional.normalize(embeddings[1]))
     return evaluate_vectors(*embeddings, corpus, schedule.seed)
 
@@ -176,6 +137,8 @@ def make_loss(
         return RiemannianPotato(
             classes, (width,), EUCLIDEAN, potato.ranking, rate=potato.rate, softness=softness
         )
+    from experiments.riemannian_potato.library_losses import LIBRARY_LOSSES  # noqa: PLC0415 - an extra
+
     loss: Any = LIBRARY_LOSSES[method](classes, width)
     loss.distance.normalize_embeddings = not keep_lengths
     return cast(nn.Module, loss)

@@ -20,7 +20,7 @@ from statistics import mean
 import numpy as np
 
 from experiments.cells import Cell, ReadFiles, documents_name, run_cell, run_tfidf
-from experiments.parts import add_bits, add_run_options
+from experiments.parts import add_bits, add_run_options, need
 from experiments.processes import map_runs
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.splits import read_split
@@ -49,6 +49,7 @@ from hummingbit.training.model_folders import read_model
 from hummingbit.training.paper_weights import as_in_the_paper
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
+NEEDS = ", and model for --model"
 DATASETS = ("snippets", "20news", "20news-headers", "20news-bydate", "hwu64", "tmc", "cifar10")
 
 OTHER_FEATURES = ("tmc", "cifar10")
@@ -158,6 +159,7 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError(f"--methods {MODEL} needs the folder of a language model (--model)")
     args.read = None
     if args.model is not None:
+        need("onnxruntime", ["--model"])
         args.read = _vectors_of_model(args)
         args.vectors = args.read.by_id
     if args.tune:

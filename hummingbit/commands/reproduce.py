@@ -23,14 +23,21 @@ from hummingbit.foundation.errors import install_command
 
 GROUP = "hummingbit.experiments"
 EXTRA = install_command("experiments", "train")
+WITHOUT_CHECKOUT = (
+    "experiments are not installed: run them from a checkout of hummingbit, with the extra train"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the installed experiments, each with its own options.
 
     An experiment that lacks a package is listed too; running it gives an error that names the
-    package.
+    package. Without a checkout there is none, and the command says so.
     """
+    if not _experiments():
+        parser.prefix_chars = "\0"
+        refuse_to_run(parser, WITHOUT_CHECKOUT)
+        return
     experiments = parser.add_subparsers(dest="experiment", required=True, metavar="NAME")
     for name in sorted(_experiments()):
         try:
@@ -42,10 +49,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
             )
             refuse_to_run(unavailable, f"reproduce {error}")
             continue
+        needs = f"the extra train{getattr(module, 'NEEDS', '')}"
         sub_parser = experiments.add_parser(
             name,
             help=module.SUMMARY,
-            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}.",
+            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}."
+            f" It runs from a checkout of hummingbit and needs {needs}.",
         )
         configure_experiment(module, sub_parser)
 
@@ -65,7 +74,7 @@ def load_experiment(name: str) -> Any:
         except ModuleNotFoundError as error:
             raise OptionError(f"{name} needs {error.name}; install it with: {EXTRA}") from None
         return experiment
-    raise OptionError(f"there is no experiment {name}: they run from a checkout of hummingbit")
+    raise OptionError(f"there is no experiment {name}; {WITHOUT_CHECKOUT}")
 
 
 def _experiments() -> dict[str, Callable[[], Any]]:

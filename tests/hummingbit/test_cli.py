@@ -427,4 +427,6 @@ def test_the_leaderboard_without_its_packages_says_which_when_it_is_run(
     assert "hummingbit: leaderboard needs experiments.leaderboard.experiment; install" in said
     monkeypatch.setattr("hummingbit.commands.reproduce._experiments", dict)
     assert hummingbit("leaderboard", "--minutes", "0") == 2
-    assert "there is no experiment leaderboard: they run from a checkout" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "there is no experiment leaderboard; experiments are not installed" in message
+    assert "run them from a checkout" in message

@@ -13,16 +13,14 @@ from matplotlib.image import imread
 from pyriemann.classification import MDM
 from pyriemann.geometry.distance import distance_riemann
 
-from experiments.riemannian_potato import spd_training
-from experiments.riemannian_potato.experiment import FIGURES, METHODS
+from experiments.riemannian_potato import library_losses
+from experiments.riemannian_potato.experiment import FIGURES, METHODS, OF_LIBRARY
+from experiments.riemannian_potato.library_losses import SEMIHARD_MARGIN, SemihardTriplets
 from experiments.riemannian_potato.spd_corpora import CLASSES, ORDER, draw_wishart, read_corpus
 from experiments.riemannian_potato.spd_training import (
-    LIBRARY_LOSSES,
     MATRIX_MARGIN,
-    SEMIHARD_MARGIN,
     MatrixTriplets,
     Potato,
-    SemihardTriplets,
     make_loss,
     train_and_evaluate,
     within_over_between,
@@ -108,7 +106,7 @@ def test_public_data_has_the_shapes_it_is_known_by(
     assert corpus.n_classes == classes == len(np.unique(corpus.test_labels))
 
 
-@pytest.mark.parametrize("method", LIBRARY_LOSSES)
+@pytest.mark.parametrize("method", OF_LIBRARY)
 def test_lengths_count_if_they_are_kept(method: str) -> None:
     x = torch.randn(12, 36, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(3).repeat(4)
@@ -131,7 +129,7 @@ class ZeroRoot(torch.nn.Module):
 
 def test_a_gradient_of_nan_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = {"triplet": lambda _classes, _width: ZeroRoot()}
-    monkeypatch.setattr(spd_training, "LIBRARY_LOSSES", losses)
+    monkeypatch.setattr(library_losses, "LIBRARY_LOSSES", losses)
     schedule, potato = Schedule(2, 48, 0.03, 0), Potato(Ranking(), 0.5)
     with pytest.raises(DivergedError, match="triplet: the last gradient contained NaN"):
         train_and_evaluate("triplet", draw_wishart(0), 8, schedule, potato, progress=False)
