@@ -116,6 +116,38 @@ def read_arrow(paths: Sequence[Path], layout: Layout) -> Iterator[Row]:
             first = progress.line
 
 
+def is_arrow(value: Any) -> bool:
+    """Return whether a value has Arrow's interface for columns, as tables of polars and Arrow do.
+
+    DataFrames of pandas have it, too, and are read as they are: their cells keep Python's types.
+    Source: https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
+    """
+    has_interface = hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+    return has_interface and not hasattr(value, "iloc")
+
+
+def arrow_rows(columns: Any) -> tuple[list[str], Iterator[Row]]:
+    """Return the names of the columns of a table with Arrow's interface, and its rows from 0.
+
+    Values are as :func:`read_parquet` reads them.
+
+    Raises:
+        ReadError: if pyarrow is not installed, two columns have one name, or the table is not read.
+    """
+    arrow, source = _import_arrow(Path("documents"), "a table of columns"), Path("documents")
+    try:
+        table = arrow.table(columns)
+    except (arrow.ArrowException, TypeError, ValueError) as error:
+        raise ReadError(f"{source}: cannot be read as a table of columns: {error}") from None
+    _check_columns(source, table.column_names, None)
+
+    def rows() -> Iterator[Row]:
+        with _arrow_progress(arrow, source, "a table of columns", -1) as progress:
+            yield from progress.rows(table.to_batches(PARQUET_BATCH))
+
+    return table.column_names, rows()
+
+
 class _Progress:
     """Turns batches into rows, and counts them."""
 
@@ -229,7 +261,7 @@ def read_npz(path: Path) -> Iterator[Row]:
 
     It must have one of the arrays `vectors` (numbers, ``[N, D]``), `matrices` (symmetric positive
     definite, ``[N, n, n]``), `text` (strings, ``[N]``) and `codes` (packed codes,
-    ``uint8[N, code_size]``). It may have `ids` and `labels` (strings or integers, ``[N]``); without
+    ``uint8[N, code_size]``). It may have `ids` and `labels` (strings or numbers, ``[N]``); without
     `ids`, the row numbers from 0 are the ids. Nothing is unpickled.
 
     Raises:
@@ -245,8 +277,8 @@ def read_npz(path: Path) -> Iterator[Row]:
     (content_name,) = content_names
     content = arrays[content_name]
     _check_content(path, content_name, content)
-    ids = _strings(path, arrays, "ids", len(content))
-    labels = _strings(path, arrays, "labels", len(content))
+    ids = _names(path, arrays, "ids", len(content))
+    labels = _names(path, arrays, "labels", len(content))
     for position in range(len(content)):
         record: dict[str, object] = {"id": ids[position] if ids is not None else str(position)}
         if labels is not None:
@@ -297,11 +329,11 @@ def _check_content(path: Path, name: str, content: Array) -> None:
         raise ReadError(f"{path}: {name} is {found}; it must be {expected}")
 
 
-def _strings(path: Path, arrays: dict[str, Array], name: str, length: int) -> list[str] | None:
+def _names(path: Path, arrays: dict[str, Array], name: str, length: int) -> list[Any] | None:
     if name not in arrays:
         return None
     array = arrays[name]
-    if array.dtype.kind not in "Uiu" or array.shape != (length,):
+    if array.dtype.kind not in "Uiufb" or array.shape != (length,):
         found = f"{array.dtype} of shape {list(array.shape)}"
-        raise ReadError(f"{path}: {name} is {found}; it must be {length:,} strings or integers")
-    return [str(value) for value in array.tolist()]
+        raise ReadError(f"{path}: {name} is {found}; it must be {length:,} strings or numbers")
+    return [*array.tolist()]

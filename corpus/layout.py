@@ -9,8 +9,10 @@ from html import unescape
 from typing import Any
 from unicodedata import combining, normalize
 
-from hummingbit.corpus.document import CONTENT_FIELDS, FIELDS
+from hummingbit.corpus.document import CONTENT_FIELDS, FIELDS, DocumentError
+from hummingbit.corpus.labels import id_of, names_of
 from hummingbit.corpus.lines import ReadError
+from hummingbit.foundation.errors import abbreviate
 
 # The usual names of fields in several languages, and what their values are likely to be.
 
@@ -253,15 +255,19 @@ class Layout:
     def document_record(self, raw: Mapping[str, Any], default_id: str | None) -> Mapping[str, Any]:
         """Return `raw` in the form that :func:`hummingbit.corpus.document.parse_document` takes.
 
-        A record without an id gets `default_id`. Ids and labels that are integers become strings. A
-        blank label is none, as a blank cell of a table is.
+        A record without an id gets `default_id`. Ids and labels become their names
+        (:mod:`hummingbit.corpus.labels`); a blank label is none. The payload keeps the value of the
+        label's field.
+
+        Raises:
+            DocumentError: if a label has no name.
         """
         if self._is_document(raw):
             return raw
         rest = dict(raw)
         record: Record = {}
         id_ = _take(rest, "id" if self.id_field is None else self.id_field)
-        record["id"] = default_id if id_ is None else _as_string(id_)
+        record["id"] = default_id if id_ is None else _id_name(id_)
         self._move_content(rest, record)
         if self.html and isinstance(record.get("text"), str):
             record["text"] = plain_text(record["text"])
@@ -284,7 +290,7 @@ class Layout:
         if not raw.keys() <= _FIELDS or type(raw.get("id")) is not str or "labels" in raw:
             return False
         label = raw.get("label", "none")
-        return type(label) is str and not _is_blank(label)
+        return type(label) is str and bool(label.strip())
 
     def _move_content(self, rest: Record, record: Record) -> None:
         if self.text_fields:
@@ -306,15 +312,15 @@ class Layout:
     def _move_labels(self, rest: Record, record: Record) -> None:
         field = self.label_field
         usual: Record = {name: rest.pop(name) for name in ("label", "labels") if name in rest}
-        label = None if field is None else usual.get(field, value_at(rest, field))
-        value = _as_strings(label)
-        if value is not None:
-            # The usual fields are dropped: a label of theirs in the payload would hide this one.
-            record["labels" if isinstance(value, list) else "label"] = value
-        elif field is None:
-            record.update({name: _as_strings(value) for name, value in usual.items()})
-            if isinstance(record.get("label"), list) and "labels" not in usual:
-                record["labels"] = record.pop("label")
+        # A field that is named comes in place of the usual ones: a label of theirs in the payload
+        # would hide this one.
+        given = usual if field is None else {field: usual.get(field, value_at(rest, field))}
+        named = {name: label_names(value, name) for name, value in given.items()}
+        several = [names for names in named.values() if names]
+        if len(several) > 1:
+            record.update(usual)  # parse_document refuses both
+        elif several:
+            record["labels"] = list(several[0])
 
 
 def _parts(
@@ -383,16 +389,23 @@ def _take(record: Record, name: str) -> Any:
     return value
 
 
-def _as_string(value: object) -> object:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+def _id_name(value: object) -> object:
+    """Return the name of an id; what has none, or is a text, is returned for its check."""
+    try:
+        return value if isinstance(value, str) else id_of(value)
+    except ValueError:
+        return value
 
 
-def _as_strings(value: object) -> object:
-    """Return a label or a list of labels as strings, blank ones left out, or None."""
-    if isinstance(value, list):
-        return [_as_string(item) for item in value if not _is_blank(item)]
-    return None if _is_blank(value) else _as_string(value)
+def label_names(value: object, field: str) -> tuple[str, ...]:
+    """Return the names of the label or labels of a field.
 
-
-def _is_blank(label: object) -> bool:
-    return isinstance(label, str) and not label.strip()
+    Raises:
+        DocumentError: if one has no name.
+    """
+    try:
+        if field == "labels" and isinstance(value, str) and value.strip():
+            raise ValueError(f"is {abbreviate(value)}; it must be a list")
+        return names_of(value)
+    except ValueError as error:
+        raise DocumentError(field, str(error)) from None

@@ -6,13 +6,10 @@ part of hummingbit. Ids are unique over all splits of a data set.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +22,7 @@ from hummingbit.corpus.json_rows import read_json_lines
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import BadLine, ReadError, open_bytes
 from hummingbit.corpus.matrices import upper_triangle
+from hummingbit.corpus.qrels import Qrels, read_qrels
 
 # Readers of named data sets that are arrays: vectors, images and covariances.
 
@@ -117,9 +115,6 @@ def _check_rows(path: Path, name: str, array: Array, length: int) -> None:
 NEWS_SEED = 0
 
 Parsed = TypeVar("Parsed")
-Qrels = dict[str, dict[str, int]]
-"""Grades by query id and document id. A document with a grade above 0 is relevant."""
-
 QUESTION_SPLITS: Mapping[str, tuple[str, ...]] = {
     "queries": ("development", "test"),
     "queries-development": ("development",),
@@ -176,51 +171,6 @@ def read_judged(paths: list[Path], split: str) -> Iterator[Document]:
     for query in read_json_records(paths[0], parse_document):
         if any(grade > 0 for grade in qrels.get(query.id, {}).values()):
             yield query
-
-
-def read_qrels(path: Path) -> Qrels:
-    """Read judgements from a TSV, as :func:`parse_tsv_qrels` does.
-
-    Raises:
-        ReadError: if the file cannot be read or is not UTF-8 text, or a line has another form.
-    """
-    try:
-        with open_bytes(path) as stream:
-            lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-            return parse_tsv_qrels(lines, str(path))
-    except OSError as error:
-        raise ReadError(f"{path}: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise ReadError(f"{path}: is not UTF-8 text ({error.reason})") from None
-
-
-def parse_tsv_qrels(lines: Iterable[str], source: str) -> Qrels:
-    """Read judgements as BEIR does: a query's id, a document's id and a whole grade, in cells.
-
-    Cells are separated by tabs, and quoted as Python's `csv` quotes them (`QUOTE_MINIMAL`). The
-    first line may hold the names of the cells. `lines` end with newlines.
-
-    Raises:
-        ReadError: if a line has another form. The message names `source` and the line.
-    """
-    qrels: Qrels = {}
-    rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
-    number = 1
-    try:
-        for cells in rows:
-            try:
-                if cells:
-                    query, document, grade = cells
-                    qrels.setdefault(query, {})[document] = int(grade)
-            except ValueError:
-                is_header = number == 1 and len(cells) == 3 and not re.search(r"\d", cells[2])
-                if not is_header:
-                    reason = "must be a query, a document and a whole grade, separated by tabs"
-                    raise ReadError(str(BadLine(source, number, reason))) from None
-            number = rows.line_num + 1
-    except csv.Error as error:
-        raise ReadError(str(BadLine(source, number, str(error)))) from None
-    return qrels
 
 
 def read_questions(split: str) -> tuple[list[Document], Qrels]:

@@ -163,7 +163,7 @@ class Format(NamedTuple):
     """How the files of a suffix are read. Another format is a line in :data:`FORMATS`.
 
     `read` yields the rows of the file at a path. It gets the layout, what takes notices of whatever
-    was detected, and the types of the fields of a table; None if payloads are not used.
+    was detected, and the types of the fields of a table; None if cells are to be strings.
     """
 
     read: Callable[[Path, Layout, Notice, FieldTypes | None], Iterator[Row]]
@@ -256,8 +256,8 @@ def read_documents(
 
     `layout` names the fields of the records; named data sets ignore it. `field_types` are those of
     the collection that the documents are for, and learn those of its other fields from a table. If
-    not `uses_payload`, a table is read once, not twice, and its payload is strings. The existence
-    of the source is checked at once, the rest while reading.
+    not `uses_payload`, the payload of a table is strings. The existence of the source is checked at
+    once, the rest while reading.
 
     A line is bad if it is not a document or repeats an id. If `on_error` is "stop", the first bad
     line ends the reading; if it is "skip", bad lines are passed to `report`. What was detected and
@@ -283,7 +283,7 @@ def read_documents(
         path = Path(source)
         source_name, stem = str(path), path.name.partition(".")[0]
         _check_file(path)
-        types = (field_types or FieldTypes()) if uses_payload else None
+        types = field_types or FieldTypes(of_payload=uses_payload)
         rows = _read_rows(path, layout, notice_of_source, types)
     documents = _Documents(source_name, stem, layout, notice_of_source, unique_ids=unique_ids)
     return documents.read(rows, on_error, report)
@@ -439,6 +439,19 @@ class _Documents:
         """Return the document of a row, or what is wrong with the row."""
         if row.reason is not None:
             return BadLine(self._source, row.line, row.reason, row.n_lines)
+        try:
+            document = parse_document(self._record(row))
+        except DocumentError as error:
+            return BadLine(self._source, row.line, self._explain(error, row.record))
+        lines = {} if self._line_of is None else self._line_of
+        if (first := lines.setdefault(document.id, row.line)) != row.line:
+            reason = f"id: is {document.id!r}, as on line {first}; ids must be unique"
+            return BadLine(self._source, row.line, reason)
+        self._has_documents = True
+        return document
+
+    def _record(self, row: Row) -> object:
+        """Return the record of a row in the form of a document; raise DocumentError for a label."""
         record = row.record
         if isinstance(record, dict):
             has_id = self._layout.id_field is not None or record.get("id") is not None
@@ -449,16 +462,7 @@ class _Documents:
             id_field = self._layout.id_field or ""
             if row.part is not None and IN_LIST not in id_field and isinstance(record["id"], str):
                 record = {**record, "id": f"{record['id']}:{row.part}"}
-        try:
-            document = parse_document(record)
-        except DocumentError as error:
-            return BadLine(self._source, row.line, self._explain(error, row.record))
-        lines = {} if self._line_of is None else self._line_of
-        if (first := lines.setdefault(document.id, row.line)) != row.line:
-            reason = f"id: is {document.id!r}, as on line {first}; ids must be unique"
-            return BadLine(self._source, row.line, reason)
-        self._has_documents = True
-        return document
+        return record
 
     def _explain(self, error: DocumentError, record: object) -> str:
         """Return what is wrong with a record, in the names of its own fields."""

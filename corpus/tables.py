@@ -103,6 +103,7 @@ _MAX_MESSAGES = 10
 FieldType = Literal["number", "string"]
 NUMBER: FieldType = "number"
 STRING: FieldType = "string"
+_BOOLEANS = {"true": True, "false": False}
 
 
 class FieldTypes:
@@ -113,9 +114,15 @@ class FieldTypes:
     collection.
     """
 
-    def __init__(self, types: Mapping[str, FieldType] | None = None) -> None:
-        """Begin with `types`, by the names of the fields."""
+    def __init__(
+        self, types: Mapping[str, FieldType] | None = None, *, of_payload: bool = True
+    ) -> None:
+        """Begin with `types`, by the names of the fields.
+
+        If not `of_payload`, nobody uses the payload, and the types of its fields are not decided.
+        """
         self._types: dict[str, FieldType] = dict(types or {})
+        self.of_payload = of_payload
 
     @property
     def decided(self) -> Mapping[str, FieldType]:
@@ -164,6 +171,8 @@ class _Columns:
     vector: str | None
     numbers: Collection[str]
     """Columns whose cells are numbers."""
+    booleans: Collection[str]
+    """Columns of labels whose cells are true or false."""
     strings: dict[str, int]
     """Columns of strings, and how many numbers they hold, until they hold anything else."""
     missing: dict[str, _Cells] = field(default_factory=dict)
@@ -172,7 +181,13 @@ class _Columns:
     """The other cells of columns of numbers that are no numbers."""
 
     @classmethod
-    def of(cls, names: list[str], layout: Layout, types: Mapping[str, FieldType]) -> _Columns:
+    def of(
+        cls,
+        names: list[str],
+        layout: Layout,
+        types: Mapping[str, FieldType],
+        booleans: Collection[str] = (),
+    ) -> _Columns:
         """Return how `layout` reads the columns `names`, some of which have `types`."""
         texts = frozenset(layout.text_fields)
         if not texts and "vector" not in names and "code" not in names:
@@ -180,7 +195,7 @@ class _Columns:
         vector = None if layout.text_fields else "vector"
         numbers = {name for name, type_ in types.items() if type_ == NUMBER}
         strings = {name: 0 for name, type_ in types.items() if type_ == STRING}
-        return cls(names, texts, layout.label_field, vector, numbers, strings)
+        return cls(names, texts, layout.label_field, vector, numbers, booleans, strings)
 
     def record(self, row: list[str]) -> dict[str, object]:
         """Return the cells of a record by name; raise LineError if it does not fit the columns."""
@@ -192,16 +207,18 @@ class _Columns:
                 continue
             if name == self.vector:
                 record[name] = parse_json(cell, "vector: ")
-            elif name in ("label", "labels", self.label):
-                record[name] = self._labels_in(cell, name)
             else:
-                value = self._value(name, cell)
+                value: object = self._value(name, cell)
+                if name in ("label", "labels", self.label) and isinstance(value, str):
+                    value = self._labels_in(cell, name)
                 if value is not None:
                     record[name] = value
         return record
 
     def _value(self, name: str, cell: str) -> float | str | None:
         """Return the value of a cell, or None; count it if its field holds anything else."""
+        if name in self.booleans:
+            return _BOOLEANS.get(cell.strip().lower())
         if name in self.numbers:
             number = _to_number(cell)
             if number is not None:
@@ -218,6 +235,7 @@ class _Columns:
         return cell
 
     def _labels_in(self, cell: str, name: str) -> str | list[str]:
+        """Return the label or labels in a cell of texts."""
         labels = list_in(cell)
         if labels is None and (name == "labels" or (name == self.label and "|" in cell)):
             return [label.strip() for label in cell.split("|")]
@@ -264,21 +282,25 @@ def read_table(
     as they are in the label field of `layout`. Labels may also be a list (:func:`list_in`). An
     empty cell means that the record lacks the field, unless it is a text.
 
-    Unless `types` is None, the cells of payload fields that hold numbers are numbers. A field whose
-    type is unknown holds numbers if each of its cells is one of up to 15 digits, as JSON writes it,
-    or missing: empty, ``NA``, ``n/a``, ``-``, ``null`` and the like. To find that out, the file is
-    read twice, and `types` remember it. Where a field holds numbers, missing values are left out
-    and other cells stay strings; `notice` says how many there were.
+    Unless `types` is None, the cells of labels and payload fields that hold numbers are numbers. A
+    field whose type is unknown holds numbers if each of its cells is one of up to 15 digits, as
+    JSON writes it, or missing: empty, ``NA``, ``n/a``, ``-``, ``null`` and the like. To find that
+    out, the file is read twice, and `types` remember it of payload fields. Where a field holds
+    numbers, missing values are left out and other cells stay strings; `notice` says how many there
+    were. Labels of which each is true or false, in any case, are booleans. The cells of a pipe,
+    which can be read only once, are strings.
 
     Raises:
         ReadError: if the file is empty, its header does not fit `layout`, or the stream is
             truncated.
     """
     source = str(path)
-    known = {} if types is None else _types_of(path, delimiter, layout, types)
+    known, booleans = dict[str, FieldType](), set[str]()
+    if types is not None and path.is_file():  # a pipe cannot be read twice
+        known, booleans = _types_of(path, delimiter, layout, types)
     with open_source(path) as stream:
         table = _open_table(stream, source, delimiter, layout, notice)
-        reading = _Columns.of(table.names, layout, known)
+        reading = _Columns.of(table.names, layout, known, booleans)
         yield from _read_rows(table, reading)
     messages = list(reading.messages())
     for message in messages[:_MAX_MESSAGES]:
@@ -289,20 +311,25 @@ def read_table(
 
 def _types_of(
     path: Path, delimiter: str | None, layout: Layout, types: FieldTypes
-) -> dict[str, FieldType]:
-    """Return the types of the payload fields of a table; `types` remember those of new fields."""
+) -> tuple[dict[str, FieldType], set[str]]:
+    """Return the types of the labels and payload fields of a table, and the labels of booleans.
+
+    `types` remember those of new payload fields.
+    """
     known: dict[str, FieldType] = {}
+    booleans: set[str] = set()
     # What is wrong with the file is reported when it is read for its rows.
     with suppress(ReadError), open_source(path) as stream:
         table = _open_table(stream, str(path), delimiter, layout, lambda _: None)
         with closing(table.lines):
-            columns = _payload_columns(table.names, layout)
+            columns = _payload_columns(table.names, layout) if types.of_payload else set()
+            labels = {*table.names} & {"label", "labels", layout.label_field}
             known = types.known(columns)
-            if undecided := columns - known.keys():
-                decided = _decide_types(table, layout, undecided)
-                types.remember(decided)
-                known |= decided
-    return known
+            if undecided := (columns | labels) - known.keys():
+                decided, booleans = _decide_types(table, layout, undecided, labels)
+                types.remember({name: decided[name] for name in columns & decided.keys()})
+                known |= {name: decided[name] for name in decided.keys() - booleans}
+    return known, booleans
 
 
 def _open_table(
@@ -372,29 +399,35 @@ def _find_dialect(
 
 
 def _payload_columns(names: Collection[str], layout: Layout) -> set[str]:
-    """Return the columns that go to the payload only."""
+    """Return the columns that go to the payload, without those of ids and texts."""
     payload = names if layout.payload_fields is None else {*names} & {*layout.payload_fields}
-    others = {*FIELDS, layout.id_field, layout.label_field, *layout.text_fields}
+    others = {*FIELDS, layout.id_field, *layout.text_fields}
     return {name for name in payload if name not in others}
 
 
-def _decide_types(table: _Table, layout: Layout, columns: set[str]) -> dict[str, FieldType]:
-    """Return the types of those of the `columns` that have a value."""
+def _decide_types(
+    table: _Table, layout: Layout, columns: set[str], labels: set[str]
+) -> tuple[dict[str, FieldType], set[str]]:
+    """Return the types of those of `columns` that have a value, and the `labels` of booleans."""
     with_numbers: set[str] = set()
     left = set(columns)
+    booleans = columns & labels
     with closing(_read_rows(table, _Columns.of(table.names, layout, {}))) as rows:
         for row in rows:
-            if not left:
+            if not left | booleans:
                 break
             if isinstance(row.record, dict):
-                for name in left.intersection(row.record):
-                    if _to_number(row.record[name]) is not None:
+                for name in (left | booleans).intersection(row.record):
+                    cell = str(row.record[name])
+                    if _to_number(cell) is not None:
                         with_numbers.add(name)
-                    elif not _is_missing(row.record[name]):
-                        left.remove(name)
+                        booleans.discard(name)
+                    elif not _is_missing(cell):
+                        left.discard(name)
+                        booleans -= set() if cell.strip().lower() in _BOOLEANS else {name}
     numbers: dict[str, FieldType] = dict.fromkeys(left & with_numbers, NUMBER)
     strings: dict[str, FieldType] = dict.fromkeys(columns - left, STRING)
-    return numbers | strings
+    return numbers | strings, booleans - left
 
 
 def _to_number(cell: str) -> float | None:

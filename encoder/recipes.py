@@ -14,6 +14,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, Literal
 
+import numpy as np
+
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer, AnalyzerError
 from hummingbit.encoder.codes import check_n_bits
 from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
@@ -139,8 +141,7 @@ class BaseRecipe:
     )
 
     def __post_init__(self) -> None:
-        for declared in fields(self):
-            _check(declared, getattr(self, declared.name))
+        _check_all(self)
         try:
             check_n_bits(self.n_bits)
             Analyzer.from_name(self.analyzer)
@@ -804,8 +805,7 @@ class JudgementRecipe:
     )
 
     def __post_init__(self) -> None:
-        for declared in fields(self):
-            _check(declared, getattr(self, declared.name))
+        _check_all(self)
 
 
 RECIPES: Mapping[str, type[BaseRecipe]] = {
@@ -902,6 +902,15 @@ def train_arguments(kind: type[BaseRecipe], settings: Mapping[str, Any]) -> list
         else:
             arguments.append(f"{flag}={value}")
     return arguments
+
+
+def _check_all(recipe: BaseRecipe | JudgementRecipe) -> None:
+    """Check every setting; numbers of numpy, as a grid of settings has them, become Python's."""
+    for declared in fields(recipe):
+        value = getattr(recipe, declared.name)
+        plain = value.item() if isinstance(value, np.generic) else value
+        _check(declared, plain)
+        object.__setattr__(recipe, declared.name, plain)
 
 
 def _check(declared: Field[Any], value: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.corpus.qrels import check_qrels
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.evaluation.metrics import (
@@ -512,8 +513,10 @@ def evaluate_run(
         MetricError: if a name in `metrics` is not that of a metric, or needs Hamming distances.
         EvaluationError: if the run has no list for any judged query, no judgement has a grade from
             `relevant_from` on, or a score is NaN.
+        InputError: if a grade is invalid (:func:`hummingbit.corpus.qrels.check_grade`).
     """
     parsed_metrics = _parse_metrics(metrics, "a run has none")
+    qrels = check_qrels(qrels)
     retrieved = {document for scores in run.values() for document in scores}
     qrels = find_encoded_ids(qrels, run, retrieved)
     query_ids = [query for query, graded in qrels.items() if graded]

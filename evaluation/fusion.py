@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
-from hummingbit.corpus.named_sets import Qrels
+from hummingbit.corpus.qrels import Qrels
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import TextEncoder
 from hummingbit.encoder.text_features import split_sentences, title_of

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
+from hummingbit.corpus.qrels import Qrels
 from hummingbit.encoder.encoder import Inputs
 from hummingbit.evaluation.baselines import cosine_blocks, tfidf_scores
 from hummingbit.evaluation.relevance import Ids
 from hummingbit.evaluation.result import EvaluationError
-from hummingbit.evaluation.trec import Qrels
 from hummingbit.index.records import StoredDocument
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from hummingbit.corpus.document import Document
+from hummingbit.corpus.qrels import check_qrels
 from hummingbit.encoder.encoder import Inputs
 from hummingbit.evaluation.result import EvaluationError, row_blocks
 from hummingbit.evaluation.trec import from_trec_id
@@ -318,11 +319,13 @@ def relevance_by_qrels(
         EvaluationError: if an id occurs twice, there are no queries or documents, the qrels are
             empty, no judgement has both its query and its document among the ids, none of those
             that have both has a grade of `relevant_from` or more, or `relevant_from` is below 1.
+        InputError: if a grade is invalid (:func:`hummingbit.corpus.qrels.check_grade`).
     """
     query_rows = _number_ids(query_ids, "query")
     document_rows = _number_ids(document_ids, "document")
     if not any(qrels.values()):
         raise EvaluationError("the qrels are empty; at least one judgement is needed")
+    qrels = check_qrels(qrels)
     qrels = find_encoded_ids(qrels, query_rows, document_rows)
     judgements = {
         (query, document): grade

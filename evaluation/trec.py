@@ -1,9 +1,8 @@
-"""TREC's text formats: judgements (qrels) and runs.
+"""Runs in TREC's format, and ids as its files have them.
 
-A line of qrels is ``query iteration document grade``, and a line of a run ``query Q0 document rank
-score tag``. As in NIST's trec_eval, lines end with a newline, fields are separated by ASCII white
-space, and nothing is a comment or a quotation. Blank lines are skipped. Any other line must be
-valid; errors name the line.
+A line of a run is ``query Q0 document rank score tag``. As in NIST's trec_eval, lines end with a
+newline, fields are separated by ASCII white space, and nothing is a comment or a quotation. Blank
+lines are skipped. Any other line must be valid; errors name the line.
 
 Ids with white space do not fit this format. Exported judgements have them percent-encoded
 (:func:`to_trec_id`), and :func:`hummingbit.evaluation.relevance.relevance_by_qrels` finds what they
@@ -18,45 +17,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from hummingbit.corpus.named_sets import parse_tsv_qrels
+from hummingbit.corpus.qrels import FIELD
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.errors import abbreviate, counted
-
-Qrels = dict[str, dict[str, int]]
-"""Grades by query id and document id. A document of grade 0 or below is judged not relevant."""
 
 Run = dict[str, dict[str, float]]
 """Scores by query id and document id; higher is better."""
 
-MAX_GRADE = 1000
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
-_FIELD = re.compile(r"[^ \t\n\v\f\r]+")
 
 
 class TrecError(EvaluationError):
     """A file is not in TREC's format. The message begins with its name and the line number."""
-
-
-def read_qrels(path: str | Path) -> Qrels:
-    """Read the judgements in the file `path`, in TREC's format or as BEIR's TSV.
-
-    A TSV has three cells a line, ``query-id``, ``corpus-id`` and ``score``, below these names.
-
-    Raises:
-        TrecError: as :func:`parse_qrels`, or if the file is not UTF-8 text.
-        ReadError: if a line of a TSV is malformed.
-        OSError: if the file cannot be read.
-    """
-    lines = _read_lines(path)
-    if _begins_tsv(next((line for line in lines if line.strip()), "")):
-        return parse_tsv_qrels((f"{line}\n" for line in lines), str(path))
-    return parse_qrels(lines, str(path))
-
-
-def _begins_tsv(line: str) -> bool:
-    cells = line.split("\t")
-    is_header = not _INTEGER.fullmatch(cells[-1].strip())
-    return len(cells) == 3 and (is_header or len(_FIELD.findall(line)) == 3)
 
 
 def to_trec_id(text: str) -> str:
@@ -78,29 +50,6 @@ def read_run(path: str | Path) -> Run:
         OSError: if the file cannot be read.
     """
     return parse_run(_read_lines(path), str(path))
-
-
-def parse_qrels(lines: Iterable[str], source: str = "qrels") -> Qrels:
-    """Parse judgements from `lines`; `source` is their name in errors.
-
-    Raises:
-        TrecError: if a line does not have four fields, its grade is not an integer or is above
-            1000, a document is judged twice for a query, or there is no judgement.
-    """
-    qrels: Qrels = {}
-    for location, line in _number_lines(lines, source):
-        query, _, document, grade = _split(line, 4, "query iteration document grade", location)
-        if not _INTEGER.fullmatch(grade) or int(grade) > MAX_GRADE:
-            limit = f"it must be an integer of at most {MAX_GRADE:,}"
-            raise TrecError(f"{location}: the grade is {abbreviate(grade)}; {limit}")
-        graded = qrels.setdefault(query, {})
-        if document in graded:
-            message = f"{location}: document {abbreviate(document)} is judged twice for query"
-            raise TrecError(f"{message} {abbreviate(query)}")
-        graded[document] = int(grade)
-    if not qrels:
-        raise TrecError(f"{source}: there are no judgements; at least one is needed")
-    return qrels
 
 
 def parse_run(lines: Iterable[str], source: str = "run") -> Run:
@@ -158,12 +107,12 @@ def _read_lines(path: str | Path) -> list[str]:
 def _number_lines(lines: Iterable[str], source: str) -> Iterator[tuple[str, str]]:
     """Yield (source:number, line) for every line that is not blank."""
     for number, line in enumerate(lines, start=1):
-        if _FIELD.search(line):
+        if FIELD.search(line):
             yield f"{source}:{number}", line
 
 
 def _split(line: str, n: int, names: str, location: str) -> list[str]:
-    fields = _FIELD.findall(line)
+    fields = FIELD.findall(line)
     if len(fields) != n:
         message = f"{location}: has {counted(len(fields), 'field')}; there must be {n}: {names}"
         raise TrecError(message)

@@ -288,9 +288,9 @@ class OpenCollection(ABC):
         self,
         documents: inputs.Documents,
         *,
-        ids: Sequence[Any] | None = None,
-        labels: Sequence[Any] | None = None,
-        payloads: Sequence[Mapping[str, Any]] | None = None,
+        ids: Iterable[Any] | None = None,
+        labels: Iterable[Any] | None = None,
+        payloads: Iterable[Mapping[str, Any]] | None = None,
         id_field: str | None = None,
         text_field: str | Sequence[str] | None = None,
         label_field: str | None = None,
@@ -303,8 +303,9 @@ class OpenCollection(ABC):
         """Add documents, and replace those with the same ids: all of them, or none on an error.
 
         `documents` are texts, vectors ``(N, D)``, mappings with the fields of a document (see
-        :func:`hummingbit.corpus.document.parse_document`), or the rows of a pandas DataFrame. Its
-        columns are named as in ``hummingbit index build``; the others go to the payload. Without
+        :func:`hummingbit.corpus.document.parse_document`), or the rows of a table of pandas, polars
+        or Arrow. Its columns are named as in ``hummingbit index build``; the others go to the
+        payload. Ids and labels become texts: 7 and 7.0 are "7". Without
         `ids` and `id_field`, documents without an id are numbered, starting at the number of
         documents. If two documents have one id, nothing is written, unless `on_repeated_id` is
         "last"; if some have no id of `ids` or `id_field`, nothing is, unless `on_missing_id` is
@@ -315,7 +316,7 @@ class OpenCollection(ABC):
 
         Raises:
             DocumentError: if a document is invalid; it names the field.
-            InputError: if the encoder does not take such documents, a DataFrame lacks a column,
+            InputError: if the encoder does not take such documents, a table lacks a column,
                 there are not as many ids, labels or payloads as documents, an id repeats or is
                 missing, or a number is in use.
             StoreError: if the collection cannot be written, or is read-only.
@@ -343,7 +344,7 @@ class OpenCollection(ABC):
 
     def delete(
         self,
-        ids: Iterable[str] | None = None,
+        ids: inputs.Ids | None = None,
         *,
         filter: Mapping[str, Any] | None = None,  # noqa: A002
     ) -> int:
@@ -359,12 +360,12 @@ class OpenCollection(ABC):
         condition = inputs.filter_of(filter)
         if condition is not None:
             return self.backend.delete_where(condition).deleted
-        return self.backend.delete(list(inputs.check_several("ids", ids))).deleted
+        return self.backend.delete(inputs.check_ids_of(ids)).deleted
 
     def update_payload(
         self,
         *,
-        ids: Iterable[str] | None = None,
+        ids: inputs.Ids | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002
         set: Mapping[str, Any] | None = None,  # noqa: A002
         merge: Mapping[str, Any] | None = None,
@@ -398,16 +399,16 @@ class OpenCollection(ABC):
         )
         return self.backend.update_payloads([update], if_generation).updated
 
-    def get(self, id: str) -> StoredDocument | None:  # noqa: A002
+    def get(self, id: str | int) -> StoredDocument | None:  # noqa: A002
         """Return a document by its id, or None if there is none."""
-        return self.backend.get(id)
+        return self.backend.get(inputs.check_id("id", id))
 
-    def get_many(self, ids: Iterable[str]) -> list[StoredDocument]:
+    def get_many(self, ids: inputs.Ids) -> list[StoredDocument]:
         """Return the documents with these ids, in their order; unknown ids are left out."""
-        documents = self.backend.get_many([*dict.fromkeys(inputs.check_several("ids", ids))])
+        documents = self.backend.get_many([*dict.fromkeys(inputs.check_ids_of(ids))])
         return [stored for stored in documents if stored is not None]
 
-    def existing_ids(self, ids: Iterable[str]) -> set[str]:
+    def existing_ids(self, ids: inputs.Ids) -> set[str]:
         """Return those of `ids` that belong to documents of the collection."""
         return {stored.id for stored in self.get_many(ids)}
 
@@ -440,7 +441,8 @@ class OpenCollection(ABC):
         Raises:
             InputError: if a facet or the filter is invalid.
         """
-        return self.backend.facets(parse_facets(facets), inputs.filter_of(filter)).facets
+        parsed = parse_facets(inputs.plain("facets", facets))
+        return self.backend.facets(parsed, inputs.filter_of(filter)).facets
 
     def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those whose payload matches `filter`."""
@@ -454,15 +456,15 @@ class OpenCollection(ABC):
         Raises:
             InputError: if the limit is invalid, or the text ends with no word of two characters.
         """
-        return self.backend.complete(text, limit)
+        return self.backend.complete(text, inputs.whole_number("limit", limit))
 
     def evaluate(
         self,
         queries: inputs.Documents,
-        labels: Sequence[Any] | None = None,
+        labels: Iterable[Any] | None = None,
         *,
         qrels: Mapping[str, Mapping[str, int]] | None = None,
-        ids: Sequence[Any] | None = None,
+        ids: Iterable[Any] | None = None,
         metrics: Iterable[str] | None = None,
         rankings: Iterable[str] | None = None,
         label_field: str = "label",
@@ -519,11 +521,11 @@ def _search_options(given: LocalSearchOptions) -> SearchOptions:
     unknown = given.keys() - LocalSearchOptions.__annotations__.keys()
     if unknown:
         raise TypeError(f"search() has no argument {min(unknown)!r}")
-    fields: dict[str, Any] = {"with_payload": True, **given}
+    fields: dict[str, Any] = {"with_payload": True}
+    fields |= {name: inputs.plain(name, value) for name, value in given.items()}
     for name in ("limit", "radius", "offset", "group_size", "facet_depth"):
         if fields.get(name) is not None:
             fields[name] = inputs.whole_number(name, fields[name])
-    fields["filter"] = inputs.plain("filter", fields.get("filter"))
     weight = fields.pop("codes_weight", None)
     if weight is not None:
         fields["hybrid"] = {**(fields.get("hybrid") or {}), "codes": weight}
@@ -608,7 +610,7 @@ class Collection(OpenCollection):
             n_bits = 0
         encoder = None if isinstance(encoder, Unset) else encoder
         if dimensions is not None or encoder == SIGN:
-            encoder = encoder_by_dimensions(str(encoder), dimensions)
+            encoder = encoder_by_dimensions(str(encoder), inputs.plain("dimensions", dimensions))
         with shared_folder(path) as data_folder:
             if not exist_ok and name in data_folder.collections():
                 hint = "open it with Collection.open, or pass exist_ok=True"
@@ -617,9 +619,9 @@ class Collection(OpenCollection):
             data_folder.create_collection(
                 name,
                 encoder=installed,
-                n_bits=n_bits,
+                n_bits=inputs.plain("n_bits", n_bits),
                 keep_vectors=keep_vectors,
-                passages=Passages.of(passages),
+                passages=Passages.of(inputs.plain("passages", passages)),
                 language=language,
             )
             return cls._open(path, name, writable=True)
@@ -668,9 +670,9 @@ class Collection(OpenCollection):
         codes = f"{self.n_bits} bits, {encoder}" if self.n_bits else "words alone"
         return f"<Collection {self.name!r}: {size}, {codes}>"
 
-    def existing_ids(self, ids: Iterable[str]) -> set[str]:
+    def existing_ids(self, ids: inputs.Ids) -> set[str]:
         """Return those of `ids` that belong to documents of the collection."""
-        return self.backend.existing_ids([*inputs.check_several("ids", ids)])
+        return self.backend.existing_ids(inputs.check_ids_of(ids))
 
     def _write(self, documents: Sequence[Document]) -> tuple[int, int | None]:
         result = self.backend.upsert(documents)
@@ -682,7 +684,7 @@ class Collection(OpenCollection):
         *,
         vector: inputs.VectorContent | None = None,
         code: inputs.CodeContent | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | int | None = None,  # noqa: A002
         **options: Unpack[LocalSearchOptions],
     ) -> Hits:
         """Return the best hits for a text or vector, a packed `code`, or an `id`.

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from hummingbit.corpus.document import DocumentError, parse_text
+from hummingbit.corpus.labels import is_missing, names_of
 from hummingbit.encoder.artifact import install_artifact
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder, Inputs
@@ -32,7 +33,7 @@ from hummingbit.encoder.text_features import Floats
 from hummingbit.evaluation.evaluate import evaluate_codes, unseen
 from hummingbit.evaluation.relevance import Labelled, LabelSet
 from hummingbit.foundation.errors import counted, install_command
-from hummingbit.inputs import UNLABELLED, as_list, is_missing, label_name
+from hummingbit.inputs import check_several, is_unlabelled
 from hummingbit.training.data import TrainingData, tags_of
 from hummingbit.training.pipeline import Trained
 from hummingbit.training.word_vectors import WordVectors, read_word_vectors
@@ -48,7 +49,7 @@ from hummingbit.training_methods import (
 
 
 SAMPLED_ROWS = 100
-"""So many rows of a DataFrame are looked at for texts."""
+"""So many rows of a table are looked at for texts."""
 
 
 def texts_of(x: Any) -> list[str] | None:
@@ -61,6 +62,8 @@ def texts_of(x: Any) -> list[str] | None:
         raise ValueError("X is one text; it must be a sequence of texts")  # noqa: TRY004
     if hasattr(x, "columns"):
         _refuse_columns_of_texts(x)
+    elif hasattr(x, "to_pylist"):
+        x = x.to_pylist()
     is_sequence = isinstance(x, Sequence | np.ndarray) or hasattr(x, "to_numpy")
     if not is_sequence or getattr(x, "ndim", 1) != 1:
         return None
@@ -76,16 +79,18 @@ def texts_of(x: Any) -> list[str] | None:
 
 
 def _refuse_columns_of_texts(frame: Any) -> None:
-    """Raise ValueError if a DataFrame has columns of strings; it says which one to choose."""
+    """Raise ValueError if a table has columns of strings; it says which one to choose."""
     lengths = {}
-    for name in frame.columns:
-        strings = [value for value in frame[name].head(SAMPLED_ROWS) if isinstance(value, str)]
+    columns = getattr(frame, "column_names", frame.columns)
+    for name in columns:
+        values = frame[name][:SAMPLED_ROWS]
+        strings = [value for value in check_several("X", values) if isinstance(value, str)]
         if strings:
             lengths[name] = sum(map(len, strings)) / len(strings)
     if lengths:
         best = max(lengths, key=lengths.__getitem__)
-        names = ", ".join(map(repr, frame.columns))
-        message = f"X is a DataFrame with the columns {names}; pass one column of texts"
+        names = ", ".join(map(repr, columns))
+        message = f"X is a table with the columns {names}; pass one column of texts"
         raise ValueError(f"{message}: {best!r} has the longest, as frame[{best!r}]")
 
 
@@ -115,14 +120,14 @@ def label_sets(y: Any, rows: int) -> list[LabelSet]:
 
 
 def _label_set(value: Any, row: int) -> LabelSet:
-    value = as_list(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return tuple(dict.fromkeys(map(str, value)))
-    if is_missing(value) or value in ("", UNLABELLED):
+    if is_unlabelled(value):
         return ()
-    if isinstance(value, float | np.floating) and not float(value).is_integer():
+    if isinstance(value, float | np.floating) and not (is_missing(value) or value == value // 1):
         raise ValueError(f"y[{row}] is {value}; a label must be a string or an integer")
-    return (label_name(value),)
+    try:
+        return names_of(value)
+    except ValueError as error:
+        raise ValueError(f"y[{row}] {error}") from None
 
 
 # Semantic hashing as a scikit-learn estimator.
@@ -228,10 +233,10 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn codes from `X` and, if there are any, the labels `y`.
 
-        `X` is a sequence of N texts (a list, an array or a pandas Series), or an array ``(N, D)``
-        of finite numbers. `y` has a label for each row, which is -1, None, NaN or "" if the row is
-        unlabelled. For several labels a row, an entry is a collection of them, or `y` is an
-        indicator matrix ``(N, C)``.
+        `X` is a sequence of N texts (a list, an array or a column of a table), or an array
+        ``(N, D)`` of finite numbers. `y` has a label for each row, which is -1, None, NaN or "" if
+        the row is unlabelled. For several labels a row, an entry is a collection of them, or `y` is
+        an indicator matrix ``(N, C)``.
 
         Raises:
             ValueError: if `X` or `y` has another form, a parameter is out of its range, there are

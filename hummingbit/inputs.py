@@ -1,8 +1,7 @@
-"""Parses what users of a collection pass in: lists, mappings, numpy arrays and DataFrames."""
+"""Parses what users of a collection pass in: lists, mappings, numpy arrays and tables."""
 
 from __future__ import annotations
 
-import math
 import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.clients.transport import plain_value
+from hummingbit.corpus.columns import arrow_rows, is_arrow
 from hummingbit.corpus.document import (
     CONTENT_FIELDS,
     Document,
@@ -24,7 +24,9 @@ from hummingbit.corpus.document import (
     parse_vector,
     with_expiry,
 )
-from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.labels import id_of, is_missing
+from hummingbit.corpus.layout import Layout, label_names
+from hummingbit.corpus.lines import ReadError
 from hummingbit.foundation.errors import InputError, abbreviate, counted
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.payloads import PayloadUpdate
@@ -43,12 +45,14 @@ CodeContent = str | bytes | npt.NDArray[Any] | Mapping[str, Sequence[int]]
 """A packed code in hexadecimal, or as bytes in a named format."""
 QueryContent = str | VectorContent | Mapping[str, Any] | Query
 """A text, a vector, or a mapping with a `text` and a `vector`."""
-Example = str | VectorContent | Mapping[str, Any]
+Example = str | int | VectorContent | Mapping[str, Any]
 """An example of a recommendation: an id, a vector, or a mapping of id, text, vector or code."""
 Documents = Union[
     Iterable[str | VectorContent | Mapping[str, Any]], npt.NDArray[Any], "pd.DataFrame"
 ]
-"""Texts, vectors ``(N, D)``, mappings, or the rows of a DataFrame."""
+"""Texts, vectors ``(N, D)``, mappings, or the rows of a table of pandas, polars or Arrow."""
+Ids = Iterable[str | int]
+"""Ids of documents; whole numbers are their digits."""
 
 
 OnRepeatedId = Literal["raise", "last"]
@@ -103,34 +107,44 @@ def documents_of(
     labels: Sequence[Any] | None = None,
     payloads: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[ParsedDocument]:
-    """Parse documents: texts, vectors ``(N, D)``, mappings or the rows of a DataFrame.
+    """Parse documents: texts, vectors ``(N, D)``, mappings or the rows of a table.
 
-    A document without an id gets its position as one. A label of -1, None, NaN or "" means no
-    label; a list or tuple is several.
+    A document without an id gets its position as one. Ids and labels become their names
+    (:mod:`hummingbit.corpus.labels`); of `labels`, -1 means none, too.
 
     Raises:
         DocumentError: if a document is invalid; it names the position and the field.
         InputError: if a single value is passed instead of a sequence, if there are not as many ids,
-            labels or payloads as documents, or if a DataFrame lacks a column that `layout` names.
+            labels or payloads as documents, or if a table lacks a column that `layout` names.
     """
-    if hasattr(documents, "columns"):
-        _check_columns([str(name) for name in documents.columns], layout)
-    records = list(_records(documents))
-    for field, column in (("ids", ids), ("labels", labels), ("payloads", payloads)):
-        if column is not None and len(check_several(field, column)) != len(records):
-            counts = f"there are {len(column):,} for {counted(len(records), 'document')}"
-            raise InputError(field, f"{counts}; there must be one for each")
-    return [
-        _document(
-            record,
-            layout,
-            position,
-            id_=None if ids is None else _at(ids, position),
-            label=None if labels is None else _at(labels, position),
-            payload=None if payloads is None else _at(payloads, position),
-        )
-        for position, record in enumerate(records)
+    records = _records(documents, layout)
+    columns = [
+        _column(field, values, len(records))
+        for field, values in (("ids", ids), ("labels", labels), ("payloads", payloads))
     ]
+    return [
+        _document(record, layout, position, id_=id_, label=label, payload=payload)
+        for position, (record, id_, label, payload) in enumerate(
+            zip(records, *columns, strict=True)
+        )
+    ]
+
+
+def _column(field: str, values: Any, n: int) -> list[Any]:
+    """Return the values of a column for `n` documents; None for each if there is no column.
+
+    Raises:
+        InputError: if they are one value, have no order, or are not `n`; it names the field.
+    """
+    if values is None:
+        return [None] * n
+    if isinstance(values, set | frozenset):
+        raise InputError(field, "is a set, which has no order; pass a list")
+    listed = check_several(field, values)
+    if len(listed) != n:
+        counts = f"there are {len(listed):,} for {counted(n, 'document')}"
+        raise InputError(field, f"{counts}; there must be one for each")
+    return listed
 
 
 def check_ids(
@@ -235,11 +249,11 @@ def payload_update(
         InputError: if one is invalid.
     """
     return PayloadUpdate(
-        ids=None if ids is None else tuple(check_several("ids", ids)),
+        ids=None if ids is None else tuple(check_ids_of(ids)),
         filter=filter_of(filter),
         remove=tuple(check_several("remove", remove)),
-        expires_at=_as_text(expires_at),
-        ttl_seconds=ttl_seconds,
+        expires_at=plain("expires_at", expires_at),
+        ttl_seconds=plain("ttl_seconds", ttl_seconds),
         **{name: plain(name, change) for name, change in changes.items()},
     )
 
@@ -262,7 +276,7 @@ def expiring(
     Raises:
         DocumentError: if the time is invalid, or given twice.
     """
-    time = with_expiry({}, _as_text(expires_at), ttl_seconds)
+    time = with_expiry({}, plain("expires_at", expires_at), plain("ttl_seconds", ttl_seconds))
     if not time:
         return parsed
     return [
@@ -271,10 +285,6 @@ def expiring(
         )
         for record in parsed
     ]
-
-
-def _as_text(time: str | float | datetime | None) -> str | float | None:
-    return time.isoformat() if isinstance(time, datetime) else time
 
 
 def query_of(value: Any) -> Query:
@@ -310,7 +320,7 @@ def parse_query(
     *,
     vector: VectorContent | None = None,
     code: CodeContent | None = None,
-    id_: str | None = None,
+    id_: Any = None,
 ) -> Query:
     """Return the query of a search, of `query` and what is given beside it.
 
@@ -322,7 +332,7 @@ def parse_query(
     beside: dict[str, Any] = {
         "vector": None if vector is None else parse_vector(vector, "vector"),
         "code": None if code is None else parse_code(code),
-        "id": id_,
+        "id": None if id_ is None else check_id("id", id_),
     }
     given = {name: value for name, value in beside.items() if value is not None}
     if id_ is not None and (query is not None or len(given) > 1):
@@ -343,13 +353,13 @@ def examples_of(field: str, examples: Any) -> list[Query]:
     parsed = []
     for position, example in enumerate(check_several(field, examples)):
         try:
-            if isinstance(example, str):
-                parsed.append(Query(id=example))
+            if isinstance(example, str | int | np.integer):
+                parsed.append(Query(id=check_id("id", example)))
             elif isinstance(example, Mapping) and [*example] == ["id"]:
-                parsed.append(Query(id=str(example["id"])))
+                parsed.append(Query(id=check_id("id", example["id"])))
             else:
                 parsed.append(query_of(example))
-        except DocumentError as error:
+        except InputError as error:
             raise InputError(field, f"{error.field} {error.reason}", position) from None
     return parsed
 
@@ -369,22 +379,45 @@ def data_frame(rows: list[dict[str, Any]], first: list[str]) -> Any:
     return pd.DataFrame(rows, columns=[*first, *others])
 
 
-def check_several(field: str, values: Any) -> Any:
-    """Return `values` if they are several; a string is a single value.
+def check_several(field: str, values: Any) -> list[Any]:
+    """Return `values` as a list if they are several; a string is a single value.
+
+    They may be a generator, an array, or a column of a table of pandas, polars or Arrow.
 
     Raises:
         InputError: if `values` is a single value; it names the field.
     """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InputError(field, f"is one {type(values).__name__}; it must be a sequence of {field}")
-    return values
+    return values.to_pylist() if hasattr(values, "to_pylist") else [*values]
+
+
+def check_id(field: str, value: Any) -> str:
+    """Return an id as text; see :func:`hummingbit.corpus.labels.id_of`.
+
+    Raises:
+        InputError: if it is missing, or no id; it names the field.
+    """
+    text = id_name(field, value)
+    if text is None:
+        raise InputError(field, f"is {value!r}; it must be a text or a whole number")
+    return text
+
+
+def check_ids_of(values: Any) -> list[str]:
+    """Return `ids` as texts.
+
+    Raises:
+        InputError: if they are a single value, or one is missing or no id.
+    """
+    return [check_id(f"ids[{at}]", value) for at, value in enumerate(check_several("ids", values))]
 
 
 def _check_columns(names: Sequence[str], layout: Layout) -> None:
     """Raise InputError if `layout` names a field that is none of `names`, or none holds content."""
     columns = ", ".join(map(repr, names))
     if names and not layout.text_fields and not {*names} & {*CONTENT_FIELDS}:
-        raise InputError("text_field", f"is missing; the DataFrame has {columns}")
+        raise InputError("text_field", f"is missing; the table has {columns}")
     fields = {
         "id_field": (layout.id_field,),
         "text_field": layout.text_fields,
@@ -394,18 +427,28 @@ def _check_columns(names: Sequence[str], layout: Layout) -> None:
     for option, given in fields.items():
         for field in given:
             if field is not None and not {field, field.partition(".")[0]} & {*names}:
-                raise InputError(option, f"is {field!r}; the DataFrame has {columns}")
+                raise InputError(option, f"is {field!r}; the table has {columns}")
 
 
-def _records(documents: Any) -> Iterable[Any]:
-    check_several("documents", documents)
-    if hasattr(documents, "to_dict") and hasattr(documents, "columns"):
-        # A cell of a DataFrame without a value is None as well as NaN.
+def _records(documents: Any, layout: Layout) -> list[Any]:
+    """Return the records of documents; those of a table lack the cells without a value."""
+    if hasattr(documents, "iloc") and hasattr(documents, "columns"):
+        _check_columns([str(name) for name in documents.columns], layout)
         rows = documents.to_dict("records")
-        documents = [
-            {name: value for name, value in row.items() if value is not None} for row in rows
-        ]
-    return documents  # type: ignore[no-any-return]
+        # A cell of a DataFrame without a value is None as well as NaN.
+        return [{name: value for name, value in row.items() if value is not None} for row in rows]
+    # A single column has no schema.
+    if not is_arrow(documents) or not hasattr(documents, "schema"):
+        return check_several("documents", documents)
+    try:
+        names, columns = arrow_rows(documents)
+        _check_columns(names, layout)
+        rows = [*columns]
+    except ReadError as error:
+        raise InputError("documents", str(error).removeprefix("documents: ")) from None
+    if bad := next((row for row in rows if row.reason is not None), None):
+        raise InputError("documents", bad.reason, bad.line)
+    return [row.record for row in rows]
 
 
 def _document(
@@ -418,20 +461,22 @@ def _document(
     payload: Any,
 ) -> ParsedDocument:
     raw: dict[str, Any]
-    if isinstance(record, Mapping):
-        raw = dict(layout.document_record(_present_fields(record), None))
-    elif isinstance(record, str):
-        raw = {"text": record}
-    else:
-        raw = {"vector": record}
+    try:
+        if isinstance(record, Mapping):
+            raw = dict(layout.document_record(_present_fields(record), None))
+        elif isinstance(record, str):
+            raw = {"text": record}
+        else:
+            raw = {"vector": record}
+        if names := () if is_unlabelled(label) else label_names(label, "label"):
+            raw.pop("label", None)
+            raw["labels"] = names
+    except DocumentError as error:
+        raise DocumentError(f"documents[{position}].{error.field}", error.reason) from None
     if id_ is not None:
-        raw["id"] = str(id_)
+        raw["id"] = id_name(f"ids[{position}]", id_)
     has_id = raw.get("id") is not None
     raw["id"] = raw["id"] if has_id else str(position)
-    label = as_list(label)
-    if not is_missing(label) and label not in ("", UNLABELLED):
-        is_list = isinstance(label, list | tuple | set | frozenset)
-        raw.update({"labels": list(map(str, label))} if is_list else {"label": label_name(label)})
     if payload is not None and not isinstance(payload, Mapping):
         raise DocumentError(
             f"documents[{position}].payload", f"is {payload!r}; it must be a mapping"
@@ -458,27 +503,22 @@ def _present_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
     }
 
 
-def is_missing(value: Any) -> bool:
-    """Return whether a cell is empty: None, NaN, or pandas' NaT or NA."""
-    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
-        return True
-    return type(value).__name__ in ("NaTType", "NAType")
+def is_unlabelled(label: Any) -> bool:
+    """Return whether a label is :data:`UNLABELLED`."""
+    is_number = isinstance(label, int | float | np.integer | np.floating)
+    return is_number and bool(label == UNLABELLED)
 
 
-def as_list(labels: Any) -> Any:
-    """Return an array of labels as a list, and anything else unchanged."""
-    return labels.tolist() if isinstance(labels, np.ndarray) else labels
+def id_name(field: str, value: Any) -> str | None:
+    """Return an id as text (:func:`hummingbit.corpus.labels.id_of`), or None if it is missing.
 
-
-def label_name(label: Any) -> str:
-    """Return a label as text. 1.0 becomes "1", because pandas reads 1 and a gap as 1.0 and NaN."""
-    is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
-    return str(int(label)) if is_whole else str(label)
-
-
-def _at(column: Any, position: int) -> Any:
-    """Return the value at a position of a list, an array or a Series."""
-    return column.iloc[position] if hasattr(column, "iloc") else column[position]
+    Raises:
+        InputError: if it has no name; it names the field.
+    """
+    try:
+        return id_of(value)
+    except ValueError as error:
+        raise InputError(field, str(error)) from None
 
 
 def layout_of(

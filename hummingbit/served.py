@@ -88,7 +88,7 @@ class ServedCollection(OpenCollection):
         *,
         vector: inputs.VectorContent | None = None,
         code: inputs.CodeContent | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | int | None = None,  # noqa: A002
         **options: Unpack[SearchOptions],
     ) -> Hits:
         """Return the best hits; see :meth:`Collection.search`."""

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.corpus.document import Vector
+from hummingbit.corpus.labels import names_of
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
-from hummingbit.foundation.errors import InputError, abbreviate
+from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import has_allowance
 from hummingbit.index.filters import Filter
 from hummingbit.index.query_syntax import QueryText
@@ -298,22 +299,20 @@ class Verification:
 
 
 def labels_of(payload: Mapping[str, Any], field: str = "label") -> tuple[str, ...]:
-    """Return the labels in `field` of a payload: a string or a list of strings.
+    """Return the labels in `field` of a payload by their names (:mod:`hummingbit.corpus.labels`).
 
-    If the field is ``label`` and absent, ``labels`` is read. Integers and booleans become their
-    JSON text. An absent field and null are no label.
+    If the field is ``label`` and absent, ``labels`` is read. An absent field, null and a blank text
+    are no label.
 
     Raises:
-        InputError: if the field holds anything else.
+        InputError: if the field holds what has no name, such as an object.
     """
     value = payload.get(field)
     if value is None and field == "label":
         value = payload.get("labels")
     if value is None:
         return ()
-    if isinstance(value, str):  # as most are
-        return (value,)
-    values = value if isinstance(value, list) else [value]
-    if not all(isinstance(label, str | int) for label in values):
-        raise InputError("label_field", f"{field!r} is {abbreviate(value)}; it must hold strings")
-    return tuple(label if isinstance(label, str) else json.dumps(label) for label in values)
+    try:
+        return names_of(value)
+    except ValueError as error:
+        raise InputError("label_field", f"{field!r} {error}") from None

@@ -25,7 +25,7 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
-from hummingbit.corpus.named_sets import Qrels
+from hummingbit.corpus.qrels import Qrels
 from hummingbit.encoder.artifact import (
     GOLDEN_INPUTS,
     LABELLED_IDS,

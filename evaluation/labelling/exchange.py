@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hummingbit.corpus.json_rows import distinct_keys
-from hummingbit.corpus.lines import LineError
-from hummingbit.evaluation.trec import TrecError, from_trec_id, parse_qrels, to_trec_id
+from hummingbit.corpus.lines import LineError, ReadError
+from hummingbit.corpus.qrels import parse_grade, parse_qrels
+from hummingbit.evaluation.trec import from_trec_id, to_trec_id
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.foundation.times import now
@@ -130,9 +131,17 @@ def import_records(
 
 
 def agreed_grades(judgements: Iterable[Judgement]) -> dict[tuple[str, str], int]:
-    """Return the most frequent grade of each (query, document); of a tie, the latest grade."""
-    by_pair: dict[tuple[str, str], list[Judgement]] = {}
+    """Return the most frequent grade of each (query, document); of a tie, the latest grade.
+
+    Of several judgements of a pair by one person, the latest counts.
+    """
+    latest: dict[tuple[str, ...], Judgement] = {}
     for judgement in judgements:
+        earlier = latest.get(judgement.key)
+        if earlier is None or earlier.when <= judgement.when:
+            latest[judgement.key] = judgement
+    by_pair: dict[tuple[str, str], list[Judgement]] = {}
+    for judgement in latest.values():
         by_pair.setdefault((judgement.query, judgement.id), []).append(judgement)
     grades = {}
     for pair, answers in by_pair.items():
@@ -150,7 +159,9 @@ def write_qrels(judgements: Iterable[Judgement]) -> Iterator[str]:
 
 
 def read_qrels(lines: Iterable[str], source: str, who: str | None = None) -> list[Judgement]:
-    """Read judgements from qrels; the id of a query is its text, as it is or percent-encoded.
+    """Read judgements from qrels (:mod:`hummingbit.corpus.qrels`).
+
+    The id of a query is its text, as it is or percent-encoded.
 
     Raises:
         InputError: if a line is not a line of qrels, or its values are not valid in a judgement.
@@ -158,7 +169,7 @@ def read_qrels(lines: Iterable[str], source: str, who: str | None = None) -> lis
     moment = now()
     try:
         qrels = parse_qrels(lines, source)
-    except TrecError as error:
+    except ReadError as error:
         raise InputError("line", str(error)) from None
     return [
         Judgement(from_trec_id(query), from_trec_id(id_), grade, who or "qrels", moment)
@@ -188,7 +199,8 @@ def read_sheet(text: str, source: str) -> list[Judgement]:
     """Read the rows of :func:`write_sheet` that have a grade.
 
     Raises:
-        InputError: if a column is missing, or a grade is not a whole number; it names the line.
+        InputError: if a column is missing, a grade is not a whole number, or an answer has two
+            grades; it names the line.
     """
     # Spreadsheets of several countries separate columns by semicolons.
     head = text.split("\n", 1)[0]
@@ -196,18 +208,20 @@ def read_sheet(text: str, source: str) -> list[Judgement]:
     missing = [name for name in SHEET_HEAD[:3] if name not in (rows.fieldnames or ())]
     if missing:
         raise InputError("file", f"{source}: has no column {missing[0]!r}; label pool writes it")
-    moment, judgements = now(), []
+    moment, judgements = now(), dict[tuple[str, ...], Judgement]()
     for row in rows:
-        grade = (row["grade"] or "").strip()
-        if not grade:
+        if not (row["grade"] or "").strip():
             continue
         try:
-            judgements.append(Judgement(row["question"], row["document"], int(grade), when=moment))
-        except ValueError as error:
-            found = f"grade is {grade[:20]!r}; it must be 0, 1, 2 or 3"
-            reason = str(error) if isinstance(error, InputError) else found
-            raise InputError("grade", f"{source}: line {rows.line_num}: {reason}") from None
-    return judgements
+            judgement = Judgement(
+                row["question"], row["document"], parse_grade(row["grade"]), when=moment
+            )
+            if judgement.key in judgements:
+                raise InputError("grade", "is the second of this answer; keep one of them")
+        except InputError as error:
+            raise InputError("grade", f"{source}: line {rows.line_num}: {error}") from None
+        judgements[judgement.key] = judgement
+    return [*judgements.values()]
 
 
 def write_queries(judgements: Iterable[Judgement]) -> Iterator[str]:

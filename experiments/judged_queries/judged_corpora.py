@@ -11,12 +11,12 @@ import numpy as np
 
 from hummingbit.corpus.document import Document, DocumentError
 from hummingbit.corpus.named_sets import (
-    Qrels,
     find_file,
     load_dataset,
     load_qrels,
     read_json_records,
 )
+from hummingbit.corpus.qrels import Qrels
 from hummingbit.encoder.text_features import title_of
 from hummingbit.evaluation.relevance import Relevance, relevance_by_qrels
 from hummingbit.training.data import TrainingData, gather

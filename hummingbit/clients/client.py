@@ -26,6 +26,7 @@ from hummingbit.clients.transport import (
     document_path,
     encoder_path,
     evaluation_path,
+    ids_list,
     job_path,
     json_fields,
     json_value,
@@ -289,19 +290,23 @@ class Client:
         body = without_none(filter=filter)
         return self._call(Call("POST", collection_path(name, "documents:count"), body))
 
-    def get(self, name: str, document_id: str) -> responses.StoredDocument:
+    def get(self, name: str, document_id: str | int) -> responses.StoredDocument:
         """Get a document as it is stored."""
         return self._call(Call("GET", document_path(name, document_id)))
 
     def get_many(
-        self, name: str, ids: Sequence[str], *, with_payload: bool | Sequence[str] | None = None
+        self,
+        name: str,
+        ids: Iterable[str | int],
+        *,
+        with_payload: bool | Sequence[str] | None = None,
     ) -> responses.FoundDocuments:
         """Get up to a thousand documents, and the ids of those that do not exist."""
         selection = calls.payload_fields(with_payload)
-        body = without_none(ids=as_list(ids), with_payload=selection)
+        body = without_none(ids=ids_list(ids), with_payload=selection)
         return self._call(Call("POST", collection_path(name, "documents:get"), body))
 
-    def delete(self, name: str, document_id: str) -> None:
+    def delete(self, name: str, document_id: str | int) -> None:
         """Delete a document."""
         self._call(Call[None]("DELETE", document_path(name, document_id)))
 
@@ -309,21 +314,21 @@ class Client:
         self,
         name: str,
         *,
-        ids: Sequence[str] | None = None,
+        ids: Iterable[str | int] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
     ) -> responses.Deleted:
         """Delete documents by ids or by a filter, not both; missing ids are ignored.
 
         If the call was retried, the count can be too low: the last attempt has fewer to delete.
         """
-        body = without_none(ids=None if ids is None else as_list(ids), filter=filter)
+        body = without_none(ids=ids_list(ids), filter=filter)
         return self._call(Call("POST", collection_path(name, "documents:delete"), body))
 
     def update_payload(
         self,
         name: str,
         *,
-        ids: Sequence[str] | None = None,
+        ids: Iterable[str | int] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         set: Mapping[str, Any] | None = None,  # noqa: A002 - as in the interface
         merge: Mapping[str, Any] | None = None,
@@ -341,7 +346,7 @@ class Client:
         With `if_generation`, a collection of another generation is an error with status 412.
         """
         update = without_none(
-            ids=None if ids is None else as_list(ids),
+            ids=ids_list(ids),
             filter=filter,
             set=set,
             merge=merge,

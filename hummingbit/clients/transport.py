@@ -9,7 +9,7 @@ import json
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from datetime import time as clock_time
@@ -209,9 +209,24 @@ def collection_path(name: str, resource: str = "", **query: Any) -> str:
     return f"{path}/{resource}{query_string(**query)}" if resource else path
 
 
-def document_path(name: str, document_id: str) -> str:
-    """Return the path of a document."""
-    return collection_path(name, f"documents/{path_segment(document_id)}")
+def document_path(name: str, document_id: str | int) -> str:
+    """Return the path of a document.
+
+    Raises:
+        TypeError: if the id is neither a text nor a whole number.
+    """
+    id_ = id_text(document_id)
+    if not isinstance(id_, str):
+        raise TypeError(f"document_id is {id_!r:.80}; it must be a text or a whole number")
+    return collection_path(name, f"documents/{path_segment(id_)}")
+
+
+def id_text(value: Any) -> Any:
+    """Return a whole number, also of numpy, as its digits, and any other value unchanged."""
+    if isinstance(value, bool | str) or hasattr(value, "__len__"):
+        return value
+    is_whole = value.is_integer() if isinstance(value, float) else hasattr(value, "__index__")
+    return str(int(value)) if is_whole else value
 
 
 def encoder_path(name: str) -> str:
@@ -246,16 +261,23 @@ def without_none(**fields: Any) -> dict[str, Any]:
 
 
 def json_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields whose arrays are lists, and a packed `code` as the service reads it."""
-    return {
-        name: _code_value(value) if name == "code" else json_value(value)
-        for name, value in fields.items()
-    }
+    """Return fields with arrays as lists, and `id` and packed `code` as a service reads them."""
+    read = {"code": _code_value, "id": id_text}
+    return {name: read.get(name, json_value)(value) for name, value in fields.items()}
 
 
-def as_list(ids: Sequence[str]) -> Sequence[str]:
-    """Return `ids` as a list; a string stays a string, which the service refuses."""
-    return ids if isinstance(ids, str) else list(ids)
+def as_list(values: Iterable[Any]) -> Any:
+    """Return values as a list; a string stays a string, which the service refuses."""
+    if isinstance(values, str):
+        return values
+    return values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+
+
+def ids_list(ids: Iterable[str | int] | None) -> Any:
+    """Return ids as :func:`as_list` does, whole numbers as their digits; None stays None."""
+    if ids is None or isinstance(ids, str):
+        return ids
+    return [*map(id_text, as_list(ids))]
 
 
 def plain_value(value: Any) -> Any:

@@ -12,7 +12,8 @@ from hummingbit.commands.options import add_model, add_option, add_serving, chec
 from hummingbit.commands.printed_figures import print_lines
 from hummingbit.commands.printing import timed_stage
 from hummingbit.corpus.document import Document
-from hummingbit.corpus.named_sets import Qrels, load_qrels
+from hummingbit.corpus.named_sets import load_qrels
+from hummingbit.corpus.qrels import Qrels
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import (

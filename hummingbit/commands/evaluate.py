@@ -41,6 +41,7 @@ from hummingbit.commands.printing import (
 )
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import is_judged, load_qrels
+from hummingbit.corpus.qrels import Qrels, read_qrels
 from hummingbit.encoder.recipes import SSB_VAE, Recipe
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
 from hummingbit.evaluation.evaluate import (
@@ -83,7 +84,7 @@ from hummingbit.evaluation.report import (
 )
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.evaluation.significance import SystemComparison, compare_systems, format_probability
-from hummingbit.evaluation.trec import Qrels, Run, read_qrels, read_run
+from hummingbit.evaluation.trec import Run, read_run
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.data_folder import DataFolder
@@ -210,16 +211,12 @@ def find_qrels(args: argparse.Namespace) -> Qrels | None:
     """Return the judgements of ``--qrels``, or else those of the queries' data set, if any.
 
     Raises:
-        TrecError, ReadError: if they are malformed.
-        OptionError: if they cannot be read.
+        ReadError: if they cannot be read, or are malformed.
     """
     if args.qrels is None:
         return None if args.queries is None else _dataset_qrels(args, args.queries)
     qrels = _dataset_qrels(args, args.qrels)
-    if qrels is not None:
-        return qrels
-    with naming(args.qrels):
-        return read_qrels(args.qrels)
+    return read_qrels(args.qrels) if qrels is None else qrels
 
 
 def metrics_of(args: argparse.Namespace) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hummingbit.commands.options import OptionError, add_option, read_judged_queries
 from hummingbit.corpus.document import Document
-from hummingbit.corpus.named_sets import Qrels
+from hummingbit.corpus.qrels import Qrels
 from hummingbit.evaluation.fusion import (
     JUDGED_METRIC,
     LEAST_HELD_OUT,

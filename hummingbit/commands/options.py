@@ -38,7 +38,7 @@ from hummingbit.index.passages import AUTO, LONG, Passages
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
     from hummingbit.corpus.document import Document
-    from hummingbit.corpus.named_sets import Qrels
+    from hummingbit.corpus.qrels import Qrels
     from hummingbit.corpus.readers import BadLine, Layout
     from hummingbit.corpus.survey import Survey
     from hummingbit.corpus.tables import FieldTypes
@@ -376,19 +376,18 @@ def read_judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels
     """Return the judged queries of ``--queries`` and their ``--qrels``; None without them.
 
     Raises:
-        OptionError: if one is given without the other, cannot be read, or they do not match.
-        TrecError, ReadError: if they are malformed.
+        OptionError: if one is given without the other, or they do not match.
+        ReadError: if they cannot be read, or are malformed.
     """
+    from hummingbit.corpus.qrels import read_qrels  # noqa: PLC0415
     from hummingbit.corpus.readers import read_documents  # noqa: PLC0415 - see above
-    from hummingbit.evaluation.trec import read_qrels  # noqa: PLC0415
 
     if (args.queries is None) != (args.qrels is None):
         given, missing = ("queries", "qrels") if args.qrels is None else ("qrels", "queries")
         raise OptionError(f"--{given}: needs --{missing}, so that the answers are known")
     if args.queries is None:
         return None
-    with naming(args.qrels):
-        qrels = read_qrels(args.qrels)
+    qrels = read_qrels(args.qrels)
     with naming(args.queries):
         queries = [query for query in read_documents(args.queries) if query.id in qrels]
     if not queries:

@@ -53,6 +53,7 @@ from hummingbit.comparison import (
 )
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import LABEL_NAMES, Layout, rank_of
+from hummingbit.corpus.qrels import Qrels
 from hummingbit.corpus.readers import BadLine, read_documents
 from hummingbit.corpus.survey import Survey, survey
 from hummingbit.corpus.tables import FieldTypes, separator_of
@@ -73,7 +74,6 @@ from hummingbit.evaluation.baselines import (
 from hummingbit.evaluation.fusion import JUDGED_METRIC, judged_curve, judged_weight, validated
 from hummingbit.evaluation.metrics import JUDGED_METRICS
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
-from hummingbit.evaluation.trec import Qrels
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import available_cores, begin_stage, count_in_stage, end_stage
 from hummingbit.index.backend import CollectionBackend

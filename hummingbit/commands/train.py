@@ -31,7 +31,7 @@ from hummingbit.commands.options import (
 from hummingbit.commands.printed_figures import print_trained
 from hummingbit.commands.printing import without_controls
 from hummingbit.corpus.document import Document
-from hummingbit.corpus.named_sets import Qrels
+from hummingbit.corpus.qrels import Qrels
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
     JUDGED,
@@ -362,7 +362,7 @@ def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels]:
 
     Raises:
         OptionError: if one of two files is missing, or there are no judgements.
-        InputError, TrecError, ReadError: if a file is malformed.
+        InputError, ReadError: if a file is malformed.
     """
     path = args.judgements
     if path is not None and Path(path).suffix.lower() in {".jsonl", ".json"}:

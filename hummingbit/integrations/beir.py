@@ -13,7 +13,7 @@ from beir.retrieval.search import BaseSearch
 
 from hummingbit.corpus.json_rows import read_json_lines
 from hummingbit.corpus.lines import BadLine, ReadError, open_bytes
-from hummingbit.corpus.named_sets import read_qrels
+from hummingbit.corpus.qrels import read_qrels
 from hummingbit.embedded import Collection
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder

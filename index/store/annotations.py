@@ -13,6 +13,8 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
+from hummingbit.corpus.labels import name_of
+from hummingbit.corpus.qrels import check_grade
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.foundation.times import now
@@ -30,7 +32,6 @@ MAX_LABELS = 100
 MAX_LABEL_LENGTH = 512
 MAX_WHO_LENGTH = 64
 MAX_QUERY_LENGTH = 10_000
-MAX_GRADE = 1000
 ANONYMOUS = "anonymous"
 
 _NOT_STORABLE = re.compile("[\ud800-\udfff\0]")
@@ -60,7 +61,7 @@ class DocumentLabel:
             _check_text("labels", label, MAX_LABEL_LENGTH)
         if len(set(self.labels)) != len(self.labels):
             raise InputError("labels", "has the same label twice")
-        _check_grade(self.grade, 0)
+        object.__setattr__(self, "grade", check_grade(self.grade, 0))
         _check_who_and_when(self.who, self.when)
 
     @property
@@ -88,7 +89,7 @@ class Judgement:
     def __post_init__(self) -> None:
         _check_text("query", self.query, MAX_QUERY_LENGTH)
         _check_text("id", self.id, 512)
-        _check_grade(self.grade, -MAX_GRADE)
+        object.__setattr__(self, "grade", check_grade(self.grade))
         _check_who_and_when(self.who, self.when)
 
     @property
@@ -112,16 +113,23 @@ def parse_label(record: object) -> DocumentLabel:
     label, labels = fields.get("label"), fields.get("labels")
     if (label is None) == (labels is None):
         raise InputError("label", "exactly one of label and labels must be given")
-    labels = [label] if labels is None else labels
-    if not isinstance(labels, list):
+    if labels is not None and not isinstance(labels, list):
         raise InputError("labels", f"is {abbreviate(labels)}; it must be a list of strings")
+    given = [label] if labels is None else labels
     return DocumentLabel(
         fields.get("id", ""),
-        tuple(labels),
+        tuple(map(_label_name, given)),
         fields.get("who") or ANONYMOUS,
         fields.get("grade", 1),
         fields.get("when") or now(),
     )
+
+
+def _label_name(label: object) -> str:
+    try:
+        return name_of(label) or ""
+    except ValueError as error:
+        raise InputError("labels", str(error)) from None
 
 
 def parse_judgement(record: object) -> Judgement:
@@ -203,12 +211,6 @@ def _check_text(field: str, value: object, longest: int) -> None:
     if not is_storable(value):
         rule = "it must not contain a lone surrogate or a NUL"
         raise InputError(field, f"is {abbreviate(value)}; {rule}")
-
-
-def _check_grade(grade: object, least: int) -> None:
-    if type(grade) is not int or not least <= grade <= MAX_GRADE:
-        rule = f"it must be a whole number from {least} to {MAX_GRADE:,}"
-        raise InputError("grade", f"is {abbreviate(grade)}; {rule}")
 
 
 def _check_who_and_when(who: object, when: object) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
+from hummingbit.corpus.qrels import MAX_GRADE
 from hummingbit.evaluation.report import Change, GateResult, Report
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.duplicates import MAX_SHINGLE
@@ -39,9 +40,12 @@ def _check_grades(qrels: Any, check: ValidatorFunctionWrapHandler) -> Any:
         if not isinstance(grades, dict):
             return check({query: grades})
         for document, grade in grades.items():
-            if type(grade) is not int:
+            if type(grade) is not int or not -MAX_GRADE <= grade <= MAX_GRADE:
                 return check({query: {document: grade}})
     return qrels
+
+
+Grade = Annotated[int, Field(ge=-MAX_GRADE, le=MAX_GRADE)]
 
 
 class LabelledQuery(RequestModel):
@@ -89,7 +93,7 @@ class EvaluateRequest(RequestModel):
         description="Measure hybrid with each of these weights of codes, too.",
     )
     label_field: FieldName = Field("label", description="The payload field that holds the label.")
-    qrels: Annotated[dict[str, dict[str, int]], WrapValidator(_check_grades)] | None = Field(
+    qrels: Annotated[dict[str, dict[str, Grade]], WrapValidator(_check_grades)] | None = Field(
         None,
         description="Grades by the ids of queries and documents, in place of labels; above 0 is"
         " relevant.",

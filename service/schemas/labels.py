@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from hummingbit.corpus.qrels import MAX_GRADE
 from hummingbit.encoder.recipes import DOCUMENT_METHODS
 from hummingbit.service.schemas.common import FieldName, RequestModel, Strings
 
@@ -30,7 +31,7 @@ class NewLabel(RequestModel):
     labels: Strings | None = Field(
         None, max_length=100, description="Several labels; `[]` means that no class fits."
     )
-    grade: int = Field(1, ge=0, le=1000, description="How well they fit; 0 means not at all.")
+    grade: int = Field(1, ge=0, le=MAX_GRADE, description="How well they fit; 0 means not at all.")
     who: Who = None
 
 
@@ -45,7 +46,7 @@ class NewJudgement(RequestModel):
 
     query: str = Field(min_length=1, max_length=10_000)
     id: str
-    grade: int | None = Field(ge=-1000, le=1000)
+    grade: int | None = Field(ge=-MAX_GRADE, le=MAX_GRADE)
     who: Who = None
 
 

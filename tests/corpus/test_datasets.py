@@ -299,7 +299,7 @@ def test_only_queries_with_a_relevant_document_are_given(judged_root: Path) -> N
 
 def test_a_judgement_that_is_none_is_named_by_its_line(judged_root: Path) -> None:
     (judged_root / "cisi/qrels.tsv").write_text("q1\td1\t1\nq1 d2 1\n")
-    with pytest.raises(ReadError, match=r"qrels.tsv:2: must be a query, a document and a whole"):
+    with pytest.raises(ReadError, match=r"qrels.tsv:2: has 1 cell; there must be 3"):
         load_qrels("cisi", "queries", judged_root)
 
 

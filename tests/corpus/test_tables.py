@@ -493,15 +493,16 @@ def test_a_header_with_one_name_stays(tmp_path: Path) -> None:
     assert [document.text for document in read_documents(tmp_path / "d.csv")] == ["first", "second"]
 
 
-def test_a_table_is_read_twice_only_for_the_numbers_of_its_payload(tmp_path: Path) -> None:
+@pytest.mark.parametrize("uses_payload", [True, False])
+def test_the_cells_of_a_pipe_are_strings(tmp_path: Path, uses_payload: bool) -> None:
     path = tmp_path / "d.csv"
     os.mkfifo(path)
-    content = "id,text,cost\na,one,1\n"
+    content = "id,text,cost,label\na,one,1,2.0\n"
     writer = threading.Thread(target=path.write_text, args=(content,), daemon=True)
     writer.start()
-    (document,) = read_documents(path, uses_payload=False)
+    (document,) = read_documents(path, uses_payload=uses_payload)
     writer.join()
-    assert document.payload == {"cost": "1"}
+    assert (document.payload, document.labels) == ({"cost": "1"}, ("2.0",))
 
 
 @pytest.mark.parametrize(

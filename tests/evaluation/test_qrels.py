@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hummingbit.corpus.qrels import parse_qrels
 from hummingbit.evaluation.labelling.exchange import write_qrels
 from hummingbit.evaluation.relevance import relevance_by_qrels
 from hummingbit.evaluation.result import EvaluationError
-from hummingbit.evaluation.trec import parse_qrels, to_trec_id
+from hummingbit.evaluation.trec import to_trec_id
 from hummingbit.index.store.annotations import Judgement
 
 

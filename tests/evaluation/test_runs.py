@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import pytrec_eval
 
+from hummingbit.corpus.qrels import parse_qrels
 from hummingbit.evaluation.evaluate import evaluate_run
 from hummingbit.evaluation.metrics import MetricError
 from hummingbit.evaluation.result import EvaluationError
-from hummingbit.evaluation.trec import parse_qrels
 
 
 def test_a_run_scores_what_pytrec_eval_says() -> None:

@@ -20,6 +20,9 @@ from hummingbit.index.records import labels_of
         ({"topic": ["x"]}, "topic", ("x",)),
         ({"year": 1999}, "year", ("1999",)),
         ({"spam": True}, "spam", ("true",)),
+        ({"year": 1999.0}, "year", ("1999",)),
+        ({"topic": ["a", None]}, "topic", ("a",)),
+        ({"label": ""}, "label", ()),
     ],
 )
 def test_labels_of_a_payload(
@@ -28,7 +31,9 @@ def test_labels_of_a_payload(
     assert labels_of(payload, field) == expected
 
 
-@pytest.mark.parametrize("value", [1.5, {"a": 1}, [["a"]], ["a", None]])
+@pytest.mark.parametrize("value", [{"a": 1}, [["a"]]])
 def test_other_values_are_no_labels(value: Any) -> None:
-    with pytest.raises(InputError, match=r"label_field: 'topic' is .*; it must hold strings"):
+    with pytest.raises(
+        InputError, match=r"label_field: 'topic' is .*; it must be a text, a number"
+    ):
         labels_of({"topic": value}, "topic")

@@ -10,6 +10,7 @@ from beir.datasets.data_loader import GenericDataLoader
 from beir.retrieval.evaluation import EvaluateRetrieval
 from beir.retrieval.search.dense import DenseRetrievalExactSearch
 
+from hummingbit.corpus.lines import ReadError
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.integrations.beir import HummingbitModel, HummingbitRetriever, read_beir
 from tests.support.encoders import class_encoder, random_texts, text_encoder
@@ -77,3 +78,12 @@ def test_nothing_is_pickled(encoder: Path) -> None:
         EvaluateRetrieval(HummingbitRetriever(encoder)).encode_and_retrieve({}, {})
     with pytest.raises(NotImplementedError, match="nothing is unpickled"):
         HummingbitRetriever(encoder).search_from_files("a", ["b"], 10)
+
+
+def test_a_folder_of_beir_is_read_with_the_same_checks(tmp_path: Path) -> None:
+    for name in ("corpus", "queries"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"_id": "a", "text": "words"}) + "\n")
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels/test.tsv").write_text("a\ta\t1\na\ta\t0\n")
+    with pytest.raises(ReadError, match=r"test.tsv:2: document 'a' is judged twice"):
+        read_beir(tmp_path, "test")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hummingbit.corpus.qrels import parse_qrels
 from hummingbit.evaluation.labelling.exchange import (
     agreed_grades,
     import_records,
@@ -15,7 +16,7 @@ from hummingbit.evaluation.labelling.exchange import (
     write_queries,
     write_records,
 )
-from hummingbit.evaluation.trec import parse_qrels, to_trec_id
+from hummingbit.evaluation.trec import to_trec_id
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.store.annotations import DocumentLabel, Judgement
 from tests.support.collections import code_collection, code_documents
@@ -57,7 +58,7 @@ def test_qrels_hold_what_most_people_said() -> None:
             "file:2: the key 'label' is given twice in one object",
         ),
         ("9" * 5000, "file:2: is not valid JSON"),
-        ('{"id": "a", "label": 3}', "file:2: labels: is 3"),
+        ('{"id": "a", "label": [3]}', r"file:2: labels: is \[3\]"),
         ('{"query": "q", "id": "a", "grade": 1.5}', "file:2: grade: is 1.5"),
         ("[]", "file:2: record: is []"),
         ('{"id": "a", "label": "x", "id": "b"}', "file:2: the key 'id' is given twice"),
@@ -82,3 +83,16 @@ def test_records_of_documents_that_are_not_there_are_passed_over(tmp_path: Path)
     # Labels and judgements are one write: no crash leaves one without the other.
     assert (report.changed, report.generation) == (3, before + 1)
     assert len(collection.annotations.judgements()) == 2
+
+
+def test_a_person_has_one_vote_for_a_pair() -> None:
+    early, late = "2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"
+    judgements = [
+        Judgement("q", "d", 2, "ann", early),
+        Judgement("q", "d", 2, "ann", early),
+        Judgement("q", "d", 0, "bob", early),
+        Judgement("q", "d", 0, "cid", early),
+        Judgement("q", "d", 1, "ann", late),
+    ]
+    assert agreed_grades(judgements) == {("q", "d"): 0}
+    assert agreed_grades(judgements[:2] + judgements[4:]) == {("q", "d"): 1}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hummingbit import AsyncClient, Client, ServiceError
@@ -261,3 +262,24 @@ def test_a_job_is_not_waited_for_longer_than_asked() -> None:
         next_poll(1.0, 0.0, "http://127.0.0.1", "a")
     assert caught.value.code == "job_unfinished"
     assert next_poll(1.0, 0.5, "http://127.0.0.1", "a") == 0.5
+
+
+def test_ids_may_be_numbers(client: Client, name: str) -> None:
+    texts = random_texts(3)
+    client.upsert(name, [{"id": 1, "text": texts[0]}, {"id": np.int64(2), "text": texts[1]}])
+    client.bulk(name, [{"id": 3.0, "text": texts[2]}])
+    assert client.get(name, 1)["id"] == "1"
+    found = client.get_many(name, (id_ for id_ in (2, 3.0, 4)))
+    assert ([document["id"] for document in found["documents"]], found["missing"]) == (
+        ["2", "3"],
+        ["4"],
+    )
+    by_number, by_text = client.search(name, id=2), client.search(name, id="2")
+    assert by_number["hits"] == by_text["hits"]
+    assert client.update_payload(name, ids=np.array([1, 2]), set={"a": 1})["updated"] == 2
+    client.delete(name, 1)
+    assert client.delete_many(name, ids=[1, 2, 3])["deleted"] == 2
+    with pytest.raises(TypeError, match="document_id is None; it must be a text or a whole number"):
+        client.get(name, None)  # type: ignore[arg-type]
+    with pytest.raises(ServiceError, match=r"ids"):
+        client.get_many(name, [True])  # type: ignore[list-item]

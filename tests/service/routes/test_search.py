@@ -209,7 +209,7 @@ def test_evaluate_as_the_library_does(
 def test_what_cannot_be_evaluated(client: httpx.Client, make_collection: MakeCollection) -> None:
     empty = make_collection(n_bits=8)
     labelled = make_collection([{"id": "a", "code": "00", "label": "x"}], n_bits=8)
-    mixed = make_collection([{"id": "a", "code": "00", "payload": {"label": 1.5}}], n_bits=8)
+    mixed = make_collection([{"id": "a", "code": "00", "payload": {"label": {"of": 1}}}], n_bits=8)
     query = {"code": "00", "label": "x"}
     response = client.post(f"{empty}/evaluate", json={"queries": [query]})
     check_problem(response, 422, "cannot_evaluate")

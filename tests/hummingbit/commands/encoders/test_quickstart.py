@@ -35,10 +35,10 @@ from hummingbit.comparison import (
 )
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import Layout
+from hummingbit.corpus.qrels import read_qrels
 from hummingbit.corpus.readers import read_documents
 from hummingbit.corpus.tables import separator_of
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
-from hummingbit.evaluation.trec import read_qrels
 from hummingbit.foundation.errors import install_command
 from hummingbit.index import catalog
 from hummingbit.index.data_folder import DataFolder

@@ -59,4 +59,4 @@ def test_questions_become_judged_queries_and_a_report(
     assert sorted(answers) == sorted(row["document"] for row in rows if row["grade"] == "3")
     sheet.write_text("grade,question,document\nyes,bread flour,d1\n")
     assert main([*judged, "--out", str(tmp_path / "out")]) == 2
-    assert "line 2: grade is 'yes'; it must be 0, 1, 2 or 3" in capsys.readouterr().err
+    assert "line 2: grade: is 'yes'; it must be a whole number" in capsys.readouterr().err

@@ -194,6 +194,8 @@ def test_reading_queries_ends_with_its_request(
     [
         ({"q": {"d": 1, "e": True}}, "/qrels/q/e"),
         ({"q": {"d": 1.5}}, "/qrels/q/d"),
+        ({"q": {"d": 1, "e": 10**23}}, "/qrels/q/e"),
+        ({"q": {"d": -1001}}, "/qrels/q/d"),
         ({"q": {"d": 1}, "r": []}, "/qrels/r"),
         ([], "/qrels"),
     ],
