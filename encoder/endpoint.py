@@ -246,9 +246,9 @@ def embed(url: str, model: str, texts: Sequence[str], attempts: int) -> Floats:
 def _post(url: str, body: Mapping[str, Any], seconds: float) -> httpx.Response:
     import httpx  # noqa: PLC0415 - as above
 
-    key = os.environ.get(KEY, "")
+    key = _key(KEY)
     if not key and urlsplit(url).hostname == "api.openai.com":
-        key = os.environ.get("OPENAI_API_KEY", "")
+        key = _key("OPENAI_API_KEY")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     # No redirect is followed: the key would go where the operator did not send it.
     with _client().stream(
@@ -266,6 +266,18 @@ def _post(url: str, body: Mapping[str, Any], seconds: float) -> httpx.Response:
         )
 
 
+def _key(variable: str) -> str:
+    """Return the key of a variable, without the white space that files leave behind it.
+
+    Raises:
+        EndpointError: if it holds a character that headers do not; the key is not shown.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not (key.isascii() and (key.isprintable() or not key)):
+        raise EndpointError(f"{variable} holds characters that no header can; copy the key again")
+    return key
+
+
 def _plain_headers(response: httpx.Response) -> dict[str, str]:
     names = ("content-type", "retry-after")
     return {name: response.headers[name] for name in names if name in response.headers}
@@ -280,9 +292,14 @@ def _client() -> httpx.Client:
 
     # A forked process must not use the connections of its parent.
     if getattr(_local, "process", None) != os.getpid():
-        _local.client, _local.process = httpx.Client(follow_redirects=False), os.getpid()
-    client: httpx.Client = _local.client
-    return client
+        try:
+            client = httpx.Client(follow_redirects=False)
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
+            raise EndpointError(f"{names} of the environment cannot be used: {error}") from None
+        _local.client, _local.process = client, os.getpid()
+    opened: httpx.Client = _local.client
+    return opened
 
 
 def _read_vectors(url: str, answer: httpx.Response, n_texts: int) -> Floats:

@@ -326,7 +326,7 @@ def _explain(error: Exception) -> str | None:
         hint = ""
         if error.status == HTTPStatus.UNAUTHORIZED:
             hint = "; commands read the key from the environment variable HUMMINGBIT_KEY"
-        elif "Connection refused" in str(error):
+        elif str(error).endswith("Connection refused"):  # not by a proxy
             hint = "; start it with hummingbit serve, or name another with --url"
         return f"{error}{hint}"
     if isinstance(error, HummingbitError):

@@ -51,9 +51,15 @@ def _check_uri(uri: str | None) -> str | None:
 
 
 def _check_key(key: SecretStr | None) -> SecretStr | None:
-    if key is not None and len(key.get_secret_value()) < MIN_KEY_LENGTH:
+    if key is None:
+        return None
+    # Files and shells leave a line end behind a key, which no header can carry.
+    secret = key.get_secret_value().strip()
+    if len(secret) < MIN_KEY_LENGTH:
         raise ValueError(f"must have {MIN_KEY_LENGTH} random characters or more")
-    return key
+    if not (secret.isascii() and secret.isprintable()):
+        raise ValueError("must have printable characters of ASCII, which a header can carry")
+    return SecretStr(secret)
 
 
 Count = Annotated[int, Field(ge=1)]

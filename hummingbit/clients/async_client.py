@@ -61,7 +61,7 @@ class AsyncClient:
         timeout: float = transport.TIMEOUT_SECONDS,
         retries: int = transport.RETRIES,
     ) -> None:
-        self._http = httpx.AsyncClient(**transport.http_settings(url, key), timeout=timeout)
+        self._http = transport.open_http(httpx.AsyncClient, url, key, timeout)
         self._retries = retries
 
     async def __aenter__(self) -> Self:
@@ -157,7 +157,7 @@ class AsyncClient:
                         raise transport.service_error(file.url, response)
                     async for chunk in response.aiter_bytes():
                         write_chunk(chunk)
-        except httpx.HTTPError as error:
+        except transport.FAILURES as error:
             raise transport.service_error(file.url, error) from error
         return snapshot
 
@@ -174,12 +174,13 @@ class AsyncClient:
         return latest
 
     async def _call(self, call: Call[Answer]) -> Answer:
+        transport.check_open(self._http)
         for attempt in range(self._retries + 1):
-            outcome: httpx.Response | httpx.HTTPError
+            outcome: httpx.Response | Exception
             arguments = transport.request_arguments(call, asynchronous=True)
             try:
                 outcome = await self._http.request(call.method, call.path, **arguments)
-            except httpx.HTTPError as error:
+            except transport.FAILURES as error:
                 outcome = error
             else:
                 if transport.is_done(call, outcome, attempt):

@@ -65,7 +65,7 @@ class Client:
         timeout: float = transport.TIMEOUT_SECONDS,
         retries: int = transport.RETRIES,
     ) -> None:
-        self._http = httpx.Client(**transport.http_settings(url, key), timeout=timeout)
+        self._http = transport.open_http(httpx.Client, url, key, timeout)
         self._retries = retries
 
     def __enter__(self) -> Self:
@@ -579,7 +579,7 @@ class Client:
                     raise transport.service_error(file.url, response)
                 for chunk in response.iter_bytes():
                     write_chunk(chunk)
-        except httpx.HTTPError as error:
+        except transport.FAILURES as error:
             raise transport.service_error(file.url, error) from error
         return snapshot
 
@@ -711,12 +711,13 @@ class Client:
         return self._call(Call("POST", f"{job_path(job)}/take-back", repeatable=False))
 
     def _call(self, call: Call[Answer]) -> Answer:
+        transport.check_open(self._http)
         for attempt in range(self._retries + 1):
-            outcome: httpx.Response | httpx.HTTPError
+            outcome: httpx.Response | Exception
             arguments = transport.request_arguments(call)
             try:
                 outcome = self._http.request(call.method, call.path, **arguments)
-            except httpx.HTTPError as error:
+            except transport.FAILURES as error:
                 outcome = error
             else:
                 if transport.is_done(call, outcome, attempt):

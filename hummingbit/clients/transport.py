@@ -10,6 +10,7 @@ import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from datetime import time as clock_time
@@ -17,6 +18,7 @@ from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import proxy_bypass_environment
 from uuid import UUID
 
 import httpx
@@ -53,6 +55,10 @@ def sha256_of(path: Path) -> str:
 
 
 Answer = TypeVar("Answer")
+Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
+
+FAILURES = (httpx.HTTPError, httpx.InvalidURL, UnicodeError)
+"""What httpx raises if a request has no response."""
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL_VARIABLE = "HUMMINGBIT_URL"
@@ -103,20 +109,101 @@ class Call(Generic[Answer]):
     read: Callable[[Any], Answer] | None = None
 
 
-def http_settings(url: str | None, key: str | None) -> dict[str, Any]:
-    """Return arguments of httpx's clients; None is replaced by the variable of the environment.
+def open_http(
+    kind: type[Http], url: str | None, key: str | None, timeout: float | httpx.Timeout | None
+) -> Http:
+    """Return a client of httpx; None is replaced by the variable of the environment.
 
     Raises:
-        ServiceError: if the address does not begin with http:// or https://.
+        ServiceError: if the address, the key or a variable of the environment is invalid; it names
+            which, and shows no key.
     """
-    url = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
-    key = key or os.environ.get(KEY_VARIABLE)
-    if urlsplit(url).scheme not in {"http", "https"}:
-        raise ServiceError(f"url is {url[:80]!r}; it must begin with http:// or https://")
+    url_name, url = ("url", url) if url else (URL_VARIABLE, os.environ.get(URL_VARIABLE))
+    key_name, key = ("key", key) if key else (KEY_VARIABLE, os.environ.get(KEY_VARIABLE))
+    base_url = _check_url(url_name, (url or DEFAULT_URL).strip())
     headers = {"Accept": "application/json"}
-    if key:
+    if key := _check_key(key_name, key or ""):
         headers["Authorization"] = f"Bearer {key}"
-    return {"base_url": url.rstrip("/"), "headers": headers}
+    try:
+        return kind(base_url=base_url, headers=headers, timeout=timeout)
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        raise _unfit_environment(error) from None
+
+
+def _check_url(name: str, url: str) -> str:
+    shown = _without_password(url)
+    try:
+        parts, _ = urlsplit(url), httpx.URL(url)
+        if parts.scheme not in {"http", "https"}:
+            raise ServiceError(f"{name} is {shown!r}; it must begin with http:// or https://")
+        (parts.hostname or "").encode("idna")
+        if not parts.hostname or parts.port == 0:
+            raise ValueError("it must have a host")
+    except (ValueError, httpx.InvalidURL) as error:
+        raise ServiceError(f"{name} is {shown!r}, which is no address: {error}") from None
+    return url.rstrip("/")
+
+
+def _check_key(name: str, key: str) -> str:
+    """Return a key without white space around it, which files and shells leave there."""
+    if not isinstance(key, str):
+        raise ServiceError(f"{name} is of type {type(key).__name__}; it must be a string")
+    stripped = key.strip()
+    for position, character in enumerate(stripped):
+        if not " " <= character <= "~":
+            kind = "a control character" if character.isascii() else "a character beyond ASCII"
+            kind = "white space" if character.isspace() else kind
+            raise ServiceError(f"{name}: the key has {kind} at position {position}; copy it again")
+    return stripped
+
+
+# Proxies of the environment, which httpx reads when a client is made.
+
+
+_NO_PROXY = "no"
+
+
+def _variable(scheme: str) -> tuple[str, str] | None:
+    """Return the variable that sets the proxy of a scheme, and its value."""
+    for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper()):
+        if value := os.environ.get(name, "").strip():
+            return name, value
+    return None
+
+
+def _proxy_of(url: str) -> str | None:
+    """Return the proxy of the environment that requests to `url` go through, and its variable."""
+    parts = urlsplit(url)
+    if proxy_bypass_environment(parts.hostname or ""):
+        return None
+    found = _variable(parts.scheme) or _variable("all")
+    return None if found is None else f"the proxy {_without_password(found[1])} of {found[0]}"
+
+
+def _without_password(address: str) -> str:
+    """Return an address without the name and the password of a user, cut to 80 characters."""
+    scheme, separator, rest = address.rpartition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"[:80]
+
+
+def _unfit_environment(error: Exception) -> ServiceError:
+    """Return the error for a proxy of the environment that httpx cannot use."""
+    for scheme in ("http", "https", "all"):
+        name, value = _variable(scheme) or ("", "")
+        if name and value.startswith("socks") and isinstance(error, ImportError):
+            needs = "needs the package socksio: pip install 'httpx[socks]'"
+            return ServiceError(f"{name} is {_without_password(value)!r}, which {needs}")
+        try:
+            httpx.Proxy(value if "://" in value else f"http://{value}")
+        except (ValueError, httpx.InvalidURL) as problem:
+            reason = f"which is no address of a proxy: {type(problem).__name__}"
+            return ServiceError(f"{name} is {_without_password(value)!r}, {reason}")
+    name, value = _variable(_NO_PROXY) or ("", "")
+    for host in map(str.strip, value.split(",")):
+        if "[" in host or "]" in host:
+            rule = "write an address of IPv6 without brackets, as ::1"
+            return ServiceError(f"{name} has {host[:80]!r}, which is no host; {rule}")
+    return ServiceError(f"the proxies of the environment cannot be used: {error}")
 
 
 def seconds_to_wait(
@@ -134,23 +221,27 @@ def seconds_to_wait(
         retry_after = _retry_after(outcome.headers.get("Retry-After"))
         if retry_after is not None:
             return retry_after if retry_after <= LONGEST_WAIT else None
-    elif not call.repeatable:
+    elif not call.repeatable or isinstance(outcome, httpx.LocalProtocolError):
         return None
     factor = random.uniform(0.5, 1.0)  # noqa: S311 - it only spreads the clients' retries
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0**attempt) * factor
 
 
 def service_error(url: str, outcome: httpx.Response | Exception) -> ServiceError:
-    """Return the error for a response that is not a success, or for a failed connection."""
+    """Return the error for a response that is not a success, or for a failed request."""
+    url = _without_password(url.rstrip("/"))
     if isinstance(outcome, Exception):
-        return ServiceError(f"{url}: cannot be reached: {outcome or type(outcome).__name__}")
+        return ServiceError(f"{url}: {_failure(url, outcome)}")
     try:
         problem = outcome.json()
         detail = problem["detail"]
     except (ValueError, KeyError, TypeError):
-        return ServiceError(
-            f"{url}: returned {outcome.status_code} {outcome.reason_phrase}", outcome.status_code
-        )
+        found = f"returned {outcome.status_code} {outcome.reason_phrase}"
+        if outcome.has_redirect_location:
+            found += f"; it has moved to {outcome.headers['Location'][:200]}"
+        elif proxy := _proxy_of(url):
+            found += f", perhaps from {proxy}"
+        return ServiceError(f"{url}: {found}", outcome.status_code)
     return ServiceError(
         f"{url}: {detail}",
         outcome.status_code,
@@ -160,6 +251,62 @@ def service_error(url: str, outcome: httpx.Response | Exception) -> ServiceError
     )
 
 
+_REASONS: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
+    ((httpx.ConnectTimeout,), "{peer} accepted no connection within {seconds}"),
+    ((httpx.PoolTimeout,), "no connection of this client was free within {seconds}"),
+    ((httpx.TimeoutException,), "did not answer within {seconds}; pass a longer timeout"),
+    (
+        (httpx.ProxyError,),
+        "{peer} cannot be used: {error}; unset the variable, or name the host in NO_PROXY",
+    ),
+    ((httpx.ConnectError, UnicodeError, httpx.InvalidURL), "cannot be reached: {error}"),
+    # Its text shows the header, which may be the key.
+    ((httpx.LocalProtocolError,), "cannot be sent: a header holds characters that none may have"),
+    (
+        (httpx.RemoteProtocolError, httpx.DecodingError),
+        "broke off its response, or does not speak HTTP: {error}",
+    ),
+    ((httpx.NetworkError,), "the connection was lost: {error}"),
+    ((Exception,), "the request failed: {error}"),
+)
+"""Why a request had no response, by its exception; the first that fits."""
+
+
+def _failure(url: str, error: Exception) -> str:
+    """Return why a request had no response."""
+    proxy, kind = _proxy_of(url), type(error)
+    if proxy and issubclass(kind, httpx.ConnectError):  # that was the connection to the proxy
+        kind = httpx.ProxyError
+    text = next(text for kinds, text in _REASONS if issubclass(kind, kinds))
+    reason = _reason_of(error)
+    if "WRONG_VERSION_NUMBER" in reason:
+        reason += "; does the address begin with http://?"
+    return text.format(peer=proxy or "it", seconds=_seconds_of(error), error=reason)
+
+
+def _reason_of(error: BaseException) -> str:
+    """Return the reason of the operating system behind an error of httpx, or else its text."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):  # an attempt for each address of a host
+            cause = cause.exceptions[0]
+        if isinstance(cause, ConnectionError) and cause.errno:
+            return os.strerror(cause.errno)  # asyncio has words of its own
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__
+
+
+def _seconds_of(error: Exception) -> str:
+    """Return the limit that a request ran into."""
+    limits: Mapping[str, float] = {}
+    with suppress(RuntimeError):  # an error without a request
+        limits = error.request.extensions.get("timeout") or {}
+    kind = type(error).__name__.removesuffix("Timeout").lower()
+    return f"{limits[kind]:g} s" if limits.get(kind) else "its limit"
+
+
 def is_done(call: Call[Any], response: httpx.Response, attempt: int) -> bool:
     """Return whether `response` is a success.
 
@@ -167,6 +314,12 @@ def is_done(call: Call[Any], response: httpx.Response, attempt: int) -> bool:
     """
     is_gone = call.method == "DELETE" and attempt > 0 and response.status_code == 404
     return response.is_success or is_gone
+
+
+def check_open(http: httpx.Client | httpx.AsyncClient) -> None:
+    """Raise ServiceError if a client was closed."""
+    if http.is_closed:
+        raise ServiceError("the client is closed; open another")
 
 
 def request_arguments(call: Call[Any], *, asynchronous: bool = False) -> dict[str, Any]:
@@ -186,11 +339,23 @@ def request_arguments(call: Call[Any], *, asynchronous: bool = False) -> dict[st
 
 
 def answer_of(call: Call[Answer], response: httpx.Response) -> Answer:
-    """Return what a response answers to a call: parsed JSON, text, or None."""
+    """Return what a response answers to a call: parsed JSON, text, or None.
+
+    Raises:
+        ServiceError: if it is a page of HTML, or JSON that cannot be parsed; a service has neither.
+    """
     body: Any = None
     if response.is_success and response.content:
-        is_json = response.headers.get("content-type", "").startswith("application/json")
-        body = response.json() if is_json else response.text
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        try:
+            body = response.json() if kind == "application/json" else response.text
+        except ValueError:
+            kind = "text/html"
+        if kind == "text/html":
+            url = f"{response.url.scheme}://{response.url.netloc.decode()}"
+            proxy = _proxy_of(url)
+            rule = f"is it the address of a service{f', or is it {proxy}' if proxy else ''}?"
+            raise ServiceError(f"{url}: returned what is no JSON; {rule}", response.status_code)
     return cast("Answer", body) if call.read is None else call.read(body)
 
 

@@ -173,7 +173,10 @@ def test_bad_npz_rows_are_reported_by_number(tmp_path: Path) -> None:
         ({"text": np.array([b"a"])}, r"text is \|S1 of shape"),
         ({"codes": np.zeros((2, 2), np.uint16)}, "codes is uint16 of shape"),
         ({"vectors": np.zeros((2, 2)), "ids": np.array(["a"])}, r"ids is <U1 of shape \[1\]"),
-        ({"vectors": np.zeros((2, 2)), "labels": np.zeros(2)}, "labels is float64 of shape"),
+        (
+            {"vectors": np.zeros((2, 2)), "labels": np.zeros(2, complex)},
+            "labels is complex128 of shape",
+        ),
         (
             {"vectors": np.array([[None]], dtype=object)},
             "cannot be read as an .npz archive: it is not one, or it holds",

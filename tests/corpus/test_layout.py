@@ -139,9 +139,9 @@ def test_a_label_that_no_line_has_is_refused_at_the_end(tmp_path: Path) -> None:
             "body: is '\\ud800', which holds a lone surrogate",
         ),
         (
-            '{"id": "a", "text": "t", "topic": 1.5}',
+            '{"id": "a", "text": "t", "topic": {"of": 1}}',
             Layout(label_field="topic"),
-            "topic: is 1.5; it must be a non-empty string",
+            "topic: is {'of': 1}; it must be a text, a number, true or false",
         ),
     ],
 )

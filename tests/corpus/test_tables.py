@@ -435,13 +435,13 @@ def test_what_is_not_of_its_fields_type_is_said_with_counts(tmp_path: Path) -> N
     assert types.decided == {"year": "number", "zip": "string", "note": "string"}
 
 
-def test_ids_texts_and_labels_stay_strings(tmp_path: Path) -> None:
+def test_ids_and_texts_stay_strings(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("nr,text,stars,pages\n7,100,5,320\n8,200,4,\n")
     layout = Layout(id_field="nr", label_field="stars")
     first, second = read_documents(tmp_path / "d.csv", layout=layout)
     assert (first.id, first.text, first.labels) == ("7", "100", ("5",))
-    assert first.payload == {"stars": "5", "pages": 320}
-    assert second.payload == {"stars": "4"}
+    assert first.payload == {"stars": 5, "pages": 320}
+    assert second.payload == {"stars": 4}
 
 
 def test_a_line_that_is_skipped_does_not_make_a_column_strings(tmp_path: Path) -> None:

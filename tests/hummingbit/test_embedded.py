@@ -162,11 +162,9 @@ def test_frames_go_in_and_come_out(collection: Collection) -> None:
         {"text_field": "Body"},
     ]
     for wrong in mistakes:
-        with pytest.raises(InputError, match=f"{next(iter(wrong))}: .*the DataFrame has 'key', 't"):
+        with pytest.raises(InputError, match=f"{next(iter(wrong))}: .*the table has 'key', 't"):
             collection.add(given, **{"text_field": text, **wrong})
-    with pytest.raises(
-        InputError, match="text_field: is missing; the DataFrame has 'key', 'title'"
-    ):
+    with pytest.raises(InputError, match="text_field: is missing; the table has 'key', 'title'"):
         collection.add(given)
     assert stored.loc["7", "text"] == "a cat\nand a dog"
     assert stored.loc["9", "text"] == "stocks"

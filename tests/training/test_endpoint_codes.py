@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,7 @@ def test_another_model_behind_the_endpoint_is_refused(
     [
         ({"key": "secret"}, {}, "refuses the key (401: Incorrect API key provided)"),
         ({"key": "secret"}, {"HUMMINGBIT_ENDPOINT_KEY": "other"}, "refuses the key (401"),
+        ({"key": "secret"}, {"HUMMINGBIT_ENDPOINT_KEY": "secret\nü"}, "holds characters that no"),
         ({"refusals": [(429, {})] * 9}, {}, "answers no more requests for now (429"),
         ({"seconds": 1.3}, {"HUMMINGBIT_ENDPOINT_TIMEOUT": "1"}, "did not answer within 1 s"),
         ({}, {"HUMMINGBIT_ENDPOINT_TIMEOUT": "x"}, "HUMMINGBIT_ENDPOINT_TIMEOUT is 'x'"),
@@ -159,11 +161,23 @@ def test_an_endpoint_that_is_down(
 def test_the_key_of_the_environment_is_sent(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(endpoint.KEY, "secret")
+    monkeypatch.setenv(endpoint.KEY, "secret\n")
     with running_endpoint(key="secret") as server:
         assert train(source, tmp_path / "encoder", server.url) == 0
     files = [path.read_bytes() for path in (tmp_path / "encoder").iterdir()]
     assert not any(b"secret" in file for file in files)
+
+
+def test_a_proxy_that_cannot_be_used_is_named(
+    server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "[::1]")
+    # Each thread has a client of its own, which reads the environment once.
+    with (
+        ThreadPoolExecutor(1) as thread,
+        pytest.raises(EndpointError, match="NO_PROXY of the environment cannot be used"),
+    ):
+        thread.submit(endpoint.embed, server.url, "table", ["a text"], 1).result()
 
 
 def test_training_goes_on_where_it_was_interrupted(
