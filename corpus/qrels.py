@@ -141,7 +141,7 @@ def parse_qrels(lines: Iterable[str], source: str = "qrels") -> Qrels:
 def _is_tsv(lines: list[str]) -> bool:
     """Tell whether the first line has three cells; TREC's fields may be separated by tabs, too."""
     try:
-        first = next(filter(_has_content, _cells(lines)), [])
+        first: list[str] = next(filter(_has_content, _cells(lines)), [])
     except csv.Error:
         return False
     # Four fields of which one follows a space are three cells, of which one has two words.

@@ -103,9 +103,9 @@ def documents_of(
     documents: Any,
     layout: Layout,
     *,
-    ids: Sequence[Any] | None = None,
-    labels: Sequence[Any] | None = None,
-    payloads: Sequence[Mapping[str, Any]] | None = None,
+    ids: Iterable[Any] | None = None,
+    labels: Iterable[Any] | None = None,
+    payloads: Iterable[Mapping[str, Any]] | None = None,
 ) -> list[ParsedDocument]:
     """Parse documents: texts, vectors ``(N, D)``, mappings or the rows of a table.
 
@@ -236,7 +236,7 @@ def filter_of(value: Mapping[str, Any] | None) -> Filter | None:
 
 def payload_update(
     *,
-    ids: Iterable[str] | None,
+    ids: Ids | None,
     filter: Mapping[str, Any] | None,  # noqa: A002
     remove: Iterable[str],
     expires_at: str | float | datetime | None,

@@ -14,7 +14,8 @@ from experiments.judged_queries.judged_corpora import PAIRS, Pair, parse_pair
 from hummingbit.corpus.docstrings import read_docstrings
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.lines import ReadError
-from hummingbit.corpus.named_sets import Qrels, find_file, load_dataset, read_json_records
+from hummingbit.corpus.named_sets import find_file, load_dataset, read_json_records
+from hummingbit.corpus.qrels import Qrels
 
 HALVES = ("choose", "report")
 FOLDER = Path(__file__).parent

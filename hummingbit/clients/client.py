@@ -382,7 +382,7 @@ class Client:
         *,
         vector: Sequence[float] | None = None,
         code: calls.Code | None = None,
-        id: str | None = None,  # noqa: A002 - as in the interface
+        id: str | int | None = None,  # noqa: A002 - as in the interface
         **options: Unpack[SearchOptions],
     ) -> responses.SearchResponse:
         """Find the nearest documents to a text, a vector, both, a code or a document's `id`.

@@ -18,7 +18,7 @@ from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import proxy_bypass_environment
+from urllib.request import proxy_bypass
 from uuid import UUID
 
 import httpx
@@ -174,7 +174,7 @@ def _variable(scheme: str) -> tuple[str, str] | None:
 def _proxy_of(url: str) -> str | None:
     """Return the proxy of the environment that requests to `url` go through, and its variable."""
     parts = urlsplit(url)
-    if proxy_bypass_environment(parts.hostname or ""):
+    if proxy_bypass(parts.hostname or ""):
         return None
     found = _variable(parts.scheme) or _variable("all")
     return None if found is None else f"the proxy {_without_password(found[1])} of {found[0]}"
@@ -301,8 +301,9 @@ def _reason_of(error: BaseException) -> str:
 def _seconds_of(error: Exception) -> str:
     """Return the limit that a request ran into."""
     limits: Mapping[str, float] = {}
-    with suppress(RuntimeError):  # an error without a request
-        limits = error.request.extensions.get("timeout") or {}
+    if isinstance(error, httpx.TimeoutException):
+        with suppress(RuntimeError):  # it has no request
+            limits = error.request.extensions.get("timeout") or {}
     kind = type(error).__name__.removesuffix("Timeout").lower()
     return f"{limits[kind]:g} s" if limits.get(kind) else "its limit"
 

@@ -13,6 +13,9 @@ from sklearn.model_selection import GridSearchCV
 from hummingbit import Collection, SemanticHasher, load_encoder
 from hummingbit.encoder.recipes import Recipe, RecipeError
 
+INT: Any = np.int64
+"""Annotations do not allow numbers of numpy."""
+FLOAT: Any = np.float32
 TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"] * 6
 LABELS = ["pets", "pets", "money", "money"] * 6
 
@@ -27,16 +30,16 @@ def test_a_grid_of_bits_is_an_array() -> None:
 
 def test_parameters_of_an_estimator(tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(60, 16))
-    hasher = SemanticHasher(
-        n_bits=np.int32(8), method="itq", validation_fraction=np.float32(0.25)
-    ).fit(vectors, [1, 2] * 30)
+    hasher = SemanticHasher(n_bits=INT(8), method="itq", validation_fraction=FLOAT(0.25)).fit(
+        vectors, [1, 2] * 30
+    )
     assert hasher.validation_
     # What is written can be read.
     assert load_encoder(hasher.save(tmp_path / "encoder")).n_bits == 8
 
 
 def test_settings_of_a_recipe_become_pythons() -> None:
-    given = {"n_bits": np.int64(16), "summary_weight": np.float32(0.5), "epochs": np.uint8(3)}
+    given: Any = {"n_bits": INT(16), "summary_weight": FLOAT(0.5), "epochs": np.uint8(3)}
     recipe = Recipe(method=np.str_("ict"), **given)
     plain = Recipe(method="ict", n_bits=16, summary_weight=0.5, epochs=3)
     assert recipe == plain
@@ -80,27 +83,27 @@ def test_arguments_of_other_methods(notes: Collection) -> None:
     assert notes.facets([{"field": "n", "limit": np.int64(2)}]) == notes.facets(
         [{"field": "n", "limit": 2}]
     )
-    assert notes.complete("ca", limit=np.int8(1)) == ["cat"]
-    report = notes.evaluate(["cats"], ids=["q"], qrels={"q": {"1": np.int64(1)}})
+    assert notes.complete("ca", limit=INT(1)) == ["cat"]
+    report = notes.evaluate(["cats"], ids=["q"], qrels={"q": {"1": INT(1)}})
     assert report.queries == 1
-    expires = notes.add(["gone"], ids=["x"], ttl_seconds=np.float32(1000))
+    expires = notes.add(["gone"], ids=["x"], ttl_seconds=FLOAT(1000))
     assert expires == 1
-    later = np.datetime64("2999-01-01T00:00:00")
+    later: Any = np.datetime64("2999-01-01T00:00:00")
     assert notes.update_payload(ids=["x"], expires_at=later) == 1
-    assert notes.update_payload(ids=["x"], ttl_seconds=np.int64(1000)) == 1
+    assert notes.update_payload(ids=["x"], ttl_seconds=INT(1000)) == 1
     assert notes.delete(["x"]) == 1
 
 
 def test_settings_of_a_collection(tmp_path: Path) -> None:
-    with Collection.create(tmp_path, "codes", n_bits=np.int64(16)) as codes:
+    with Collection.create(tmp_path, "codes", n_bits=INT(16)) as codes:
         codes.add([{"id": "a", "code": "00ff"}])
     with Collection.open(tmp_path, "codes") as codes:
         assert (codes.n_bits, len(codes)) == (16, 1)
     with Collection.create(
-        tmp_path, "signs", encoder="sign", dimensions=np.int64(8), keep_vectors="none"
+        tmp_path, "signs", encoder="sign", dimensions=INT(8), keep_vectors="none"
     ) as signs:
         signs.add(np.ones((1, 8)))
         assert signs.n_bits == 8
-    passages = {"words": np.int64(20), "overlap": np.int64(2)}
+    passages = {"words": INT(20), "overlap": INT(2)}
     with Collection.create(tmp_path, "texts", encoder=None, passages=passages) as texts:
         assert texts.add(["some words"]) == 1

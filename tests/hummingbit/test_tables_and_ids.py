@@ -129,8 +129,9 @@ def test_generators_give_ids_labels_and_payloads(notes: Collection) -> None:
 
 @pytest.mark.parametrize("field", ["ids", "labels"])
 def test_a_set_has_no_order(notes: Collection, field: str) -> None:
+    columns: Any = {field: {"x", "y"}}
     with pytest.raises(InputError, match=f"{field}: is a set, which has no order; pass a list"):
-        notes.add(["a", "b"], **{field: {"x", "y"}})
+        notes.add(["a", "b"], **columns)
 
 
 @pytest.mark.parametrize("number", [7, 7.0, np.int64(7), np.float32(7.0)])
