@@ -360,6 +360,13 @@ class CollectionBackend(AnyCollection, Protocol):
     def compactions(self) -> int:
         """How often the index was compacted since this process opened the collection."""
 
+    def within(self, filter: Filter) -> CollectionBackend:  # noqa: A002
+        """Return the collection as if it had no other documents than those that match a filter.
+
+        Other documents change nothing of what :meth:`find`, :meth:`recommend`,
+        :meth:`encode_queries` and :meth:`complete` of it return, except generations and cursors.
+        """
+
     def prepare_fork(self) -> None:
         """Make the memory ready to be shared with a process that is about to be forked."""
 
@@ -424,7 +431,7 @@ class CollectionBackend(AnyCollection, Protocol):
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that belong to documents of the collection."""
 
-    def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
+    def knows_filter(self, filter: Filter | None) -> bool:  # noqa: A002
         """Tell whether a search with this filter is cheap, because no payloads must be read."""
 
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:

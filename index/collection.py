@@ -6,6 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice, repeat
@@ -58,6 +59,7 @@ from hummingbit.index.ingestion import ingest
 from hummingbit.index.labels import Annotations
 from hummingbit.index.languages import AUTO, check_language
 from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.owned import OwnedIndex, OwnedIndexes
 from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.query_syntax import (
@@ -481,6 +483,8 @@ class Collection(SearchableCollection):
     annotations: Annotations
     is_local = True
     _live: tuple[tuple[int, int], Mask] = ((-1, 0), np.zeros(0, dtype=np.bool_))
+    _within: Filter | None = None
+    """That of the documents to which :meth:`within` limits searches."""
     _fields: tuple[int, dict[str, bool]] = (-1, {})
     """Whether documents of a generation have a field, by filters."""
 
@@ -509,12 +513,20 @@ class Collection(SearchableCollection):
         self._statistics = StatisticsCache()
         self._columns = FieldColumns(store)
         self._published_index = PublishedIndex(store, self._write_lock, engine, self._columns)
+        self._searched: PublishedIndex | OwnedIndex = self._published_index
+        self._owned = OwnedIndexes(store, self._published_index)
         self._writer = Writer(store, self._write_lock, self._published_index)
         self.annotations = Annotations(store, self._write_lock, self._published_index)
         if store.writable:
             self._published_index.forget_later_words()
         if indexed:
             self.build_index()
+
+    def within(self, filter: Filter) -> Collection:  # noqa: A002
+        """See :meth:`hummingbit.index.backend.CollectionBackend.within`."""
+        own = copy(self)
+        vars(own).update(_searched=self._owned.of(filter), _within=filter, _live=Collection._live)
+        return own
 
     def recommend(
         self,
@@ -542,7 +554,7 @@ class Collection(SearchableCollection):
         """See :meth:`SearchableCollection.find_words`."""
         if self.ranking not in BY_WORDS:
             return None
-        lexical = self._published_index.current_with_lexical().lexical
+        lexical = self._searched.current_with_lexical().lexical
         if lexical is None or not lexical.forms:
             return None
         return DocumentWords(lexical, self.store.read_rows, self.description.code_column)
@@ -555,7 +567,7 @@ class Collection(SearchableCollection):
         last = _LAST_WORD.of(text).search(text)
         if last is None:
             raise InputError("text", "must end with a word of two characters or more")
-        lexical = self._published_index.current_with_lexical().lexical
+        lexical = self._searched.current_with_lexical().lexical
         prefixes = [] if lexical is None else lexical.analyzer.split(last[0])
         if lexical is None or not prefixes:
             return []
@@ -566,6 +578,8 @@ class Collection(SearchableCollection):
 
     def _has_field(self, field: str, within: Filter | None) -> bool:
         """See :meth:`SearchableCollection._has_field`; what was found is kept until a write."""
+        if self._within is not None:
+            within = self._within if within is None else And((self._within, within))
         if super()._has_field(field, within):
             return True
         generation = self.generation
@@ -596,7 +610,7 @@ class Collection(SearchableCollection):
         """
         tried: PublishedGeneration | None = None
         for _ in range(ATTEMPTS):
-            published, allowed = self._published_index.search_target(filter_, lexical=lexical)
+            published, allowed = self._searched.search_target(filter_, lexical=lexical)
             if published is tried:
                 break
             answer = work(published, allowed)
@@ -605,7 +619,7 @@ class Collection(SearchableCollection):
             # The writer has probably published by now; taking the lock could mean waiting until the
             # next write is on disk.
             tried = published
-        with self._published_index.target_in_transaction(filter_, lexical=lexical) as target:
+        with self._searched.target_in_transaction(filter_, lexical=lexical) as target:
             answer = work(*target)
         if answer is None:
             raise StoreError(f"{self.store.path}: is damaged: codes and documents do not match")
@@ -663,7 +677,7 @@ class Collection(SearchableCollection):
     def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
         """Return the analyzer for highlights of texts whose words are not indexed."""
         is_needed = search.options.highlight and published.lexical is None
-        return self._published_index.analyzer() if is_needed else None
+        return self._searched.analyzer() if is_needed else None
 
     def _column(self, field: str, published: PublishedGeneration) -> Column:
         """Return the column of a field at a generation.
@@ -814,7 +828,7 @@ class Collection(SearchableCollection):
                 continue
             rows = every
             if read.filter is not None:
-                matching = self._published_index.matching(read.filter)
+                matching = self._searched.matching(read.filter)
                 if matching.generation != published.generation.number:
                     return None
                 rows = np.intersect1d(rows, matching.rows, assume_unique=True)
@@ -973,11 +987,11 @@ class Collection(SearchableCollection):
         """See :meth:`hummingbit.index.backend.CollectionBackend.get`."""
         return self.store.get(id_)
 
-    def knows_filter(self, filter: Filter) -> bool:  # noqa: A002
+    def knows_filter(self, filter: Filter | None) -> bool:  # noqa: A002
         """See :meth:`hummingbit.index.backend.CollectionBackend.knows_filter`."""
-        return self._published_index.knows_filter(filter) or self.store.is_covered(
-            filter, wholly=True
-        )
+        if filter is None or self._within is not None:
+            return self._searched.knows_filter(filter)
+        return self._searched.knows_filter(filter) or self.store.is_covered(filter, wholly=True)
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those that match the filter."""
@@ -1045,9 +1059,15 @@ class Collection(SearchableCollection):
 
     @property
     def language(self) -> str | None:
-        """See :attr:`hummingbit.index.backend.CollectionBackend.language`."""
+        """See :attr:`hummingbit.index.backend.CollectionBackend.language`.
+
+        Within a filter, a language that is to be found is None: the collection's was found in other
+        documents, too.
+        """
         setting, found = self.store.language()
-        return found if setting == AUTO else setting
+        if setting != AUTO:
+            return setting
+        return found if self._within is None else None
 
     def set_language(self, language: str) -> None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.set_language`."""

@@ -55,21 +55,23 @@ class FilteredCollection:
 
     It has only those methods of :class:`hummingbit.index.backend.CollectionBackend` that can be
     limited to the filter. A document outside counts as missing, and none can be written that would
-    be outside. Scores count the words of all documents, so results name no word that a query was
-    corrected to. A caller that writes keeps other writers out meanwhile, because which documents
-    are outside is read before the write.
+    be outside. Nothing that is returned depends on documents outside, except that generations and
+    cursors count all writes. The encoder may have learned words of other documents, so results name
+    no word that it corrected one of a query to. A caller that writes keeps other writers out
+    meanwhile, because which documents are outside is read before the write.
     """
 
     def __init__(self, collection: CollectionBackend, filter_: Filter) -> None:
         self._collection = collection
         self._fields = sorted(fields_of(filter_))
         self._filter = owned_by(filter_)
+        self._own = collection.within(self._filter)
 
     def __getattr__(self, name: str) -> Any:
         """Return a setting of the collection; nothing else of it is passed on."""
         if name not in SETTINGS:
             raise AttributeError(f"a collection with a filter has no {name!r}")
-        return getattr(self._collection, name)
+        return getattr(self._own, name)
 
     @property
     def generation(self) -> int:
@@ -113,25 +115,25 @@ class FilteredCollection:
 
     def knows_filter(self, filter: Filter | None) -> bool:  # noqa: A002
         """See :meth:`hummingbit.index.backend.CollectionBackend.knows_filter`."""
-        return self._collection.knows_filter(self._joined(filter))
+        return self._own.knows_filter(filter)
 
     def encode_queries(
         self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False
     ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
         self._check_ids(queries)
-        return self._collection.encode_queries(
-            queries, syntax, only_words=only_words, within=self._filter
-        )
+        return self._own.encode_queries(queries, syntax, only_words=only_words)
 
     def find(self, queries: Sequence[Query], options: SearchOptions) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.find`.
 
         Raises:
-            InputError: also if `explain` is set, which shows words that a query was corrected to.
+            InputError: also if `explain` is set, which shows what the encoder makes of a word.
         """
         self._check_ids(queries)
-        return _without_words(self._collection.find(queries, self._limited(options)))
+        if options.explain:
+            raise InputError("explain", "is set; a key with a filter cannot explain searches")
+        return _without_corrections(self._own.find(queries, options))
 
     def recommend(
         self,
@@ -142,8 +144,11 @@ class FilteredCollection:
     ) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.recommend`."""
         self._check_ids([*positive, *negative])
-        limited = self._limited(options)
-        return _without_words(self._collection.recommend(positive, negative, limited, strategy))
+        return _without_corrections(self._own.recommend(positive, negative, options, strategy))
+
+    def complete(self, text: str, limit: int) -> list[str]:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.complete`."""
+        return self._own.complete(text, limit)
 
     # Writes.
 
@@ -236,11 +241,6 @@ class FilteredCollection:
     def _joined(self, filter_: Filter | None) -> Filter:
         return self._filter if filter_ is None else And((self._filter, filter_))
 
-    def _limited(self, options: SearchOptions) -> SearchOptions:
-        if options.explain:
-            raise InputError("explain", "is set; a key with a filter cannot explain searches")
-        return replace(options, filter=self._joined(options.filter))
-
     def _check_ids(self, queries: Sequence[Query]) -> None:
         """Raise UnknownDocument if a query is the id of a document outside."""
         for query in queries:
@@ -286,7 +286,7 @@ class _ConfinedUpdate(PayloadUpdate):
         return changed
 
 
-def _without_words(result: SearchResult) -> SearchResult:
-    """Return a result without the words that those of queries were corrected to or replaced by."""
+def _without_corrections(result: SearchResult) -> SearchResult:
+    """Return a result without the words that those of queries were corrected to."""
     terms = [terms and terms._replace(corrected=()) for terms in result.queries.terms]
-    return result._replace(queries=replace(result.queries, terms=terms), substitutes=())
+    return result._replace(queries=replace(result.queries, terms=terms))

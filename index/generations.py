@@ -336,9 +336,9 @@ class PublishedIndex:
             for filter_ in filters
         ]
 
-    def knows_filter(self, filter_: Filter) -> bool:
+    def knows_filter(self, filter_: Filter | None) -> bool:
         """Tell whether the matching rows of the filter are cached, so most of them are known."""
-        return self._matching.knows_filter(filter_)
+        return filter_ is None or self._matching.knows_filter(filter_)
 
     def publish(self, changes: Changes, codes: Codes, rows: Rows, removed: Rows) -> int:
         """Commit `changes`, publish them, and return the number of their generation.

@@ -20,6 +20,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import GenerationChanged, StoreError
 from hummingbit.index.facets import Facet, Facets, SortField
-from hummingbit.index.filters import Filter, HasId
+from hummingbit.index.filters import And, Filter, HasId
 from hummingbit.index.ingestion import ingest
 from hummingbit.index.milvus import schema
 from hummingbit.index.milvus.cluster import Catalogue, Cluster, Progress
@@ -97,10 +98,14 @@ class _HammingOnMilvus(ByDistance):
     """A ranking by Hamming distance that remembers the ids of what it finds."""
 
     def __init__(
-        self, store: MilvusStore, last_row: int, condition: str, radius: int | None
+        self, store: MilvusStore, last_row: int, condition: str, radius: int | None, whole: str
     ) -> None:
-        """Rank the documents that match an expression, within `radius` and up to `last_row`."""
+        """Rank the documents that match an expression, within `radius` and up to `last_row`.
+
+        The collection consists of the documents that match `whole`.
+        """
         self._store = store
+        self._whole = whole
         self._condition = condition
         self._radius = radius
         self._search = ExactSearch(store.nearest, last_row)
@@ -122,8 +127,8 @@ class _HammingOnMilvus(ByDistance):
 
     @property
     def n_documents(self) -> int:
-        """The number of documents of the collection."""
-        return self._store.count()
+        """The number of documents."""
+        return self._store.count(self._whole)
 
     def read_hits(self, search: Search, rows: Sequence[int]) -> dict[int, StoredRow] | None:
         """Return the stored rows of the hits, or None if one was replaced or deleted meanwhile."""
@@ -185,6 +190,13 @@ class MilvusCollection(SearchableCollection):
         self._progress = Progress(catalogue, description.name, writable=writable)
         self._write_lock = threading.Lock()
         self._statistics = StatisticsCache()
+        self._filter: Filter | None = None
+
+    def within(self, filter: Filter) -> MilvusCollection:  # noqa: A002
+        """See :meth:`hummingbit.index.backend.CollectionBackend.within`."""
+        own = copy(self)
+        vars(own).update(_filter=filter)
+        return own
 
     @property
     def generation(self) -> int:
@@ -339,9 +351,9 @@ class MilvusCollection(SearchableCollection):
             raise StoreError(f"document {id_!r} on Milvus does not match its checksum")
         return schema.to_document(entity)
 
-    def knows_filter(self, filter: Filter) -> bool:  # noqa: A002, ARG002 - of every filter
-        """Return False: Milvus reads payloads for every search."""
-        return False
+    def knows_filter(self, filter: Filter | None) -> bool:  # noqa: A002
+        """Return whether there is no filter: Milvus reads payloads for every search with one."""
+        return filter is None and self._filter is None
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those that match the filter."""
@@ -427,9 +439,11 @@ class MilvusCollection(SearchableCollection):
         check_on_milvus(search.ranking)
         missing = ("rescore", "collapse_duplicates", "diversity", "group_by", "facets")
         options.refuse(missing, NOT_ON_MILVUS)
-        condition = store.condition(options.filter, now.last_row)
+        filters = [part for part in (self._filter, options.filter) if part is not None]
+        condition = store.condition(And(tuple(filters)) if filters else None, now.last_row)
+        whole = store.condition(self._filter, now.last_row)
         for _ in range(ATTEMPTS):
-            ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius)
+            ranking = _HammingOnMilvus(store, now.last_row, condition, options.radius, whole)
             least = options.score_threshold
             pages = search.pages(ranking if least is None else AboveThreshold(ranking, least), None)
             stored_rows = ranking.read_hits(search, rows_of(pages, search.code_column))

@@ -1091,6 +1091,16 @@ class Store(DocumentReader):
                 return
             after = stored[-1][0]
 
+    def texts_of(self, rows: Rows) -> Iterator[tuple[int, str]]:
+        """Do as :meth:`texts` for the documents with ascending `rows`."""
+        query = "SELECT row, text, code FROM documents WHERE text IS NOT NULL AND row IN "
+        for start in range(0, len(rows), TEXTS_AT_ONCE):
+            with self.reading() as connection:
+                some: list[int] = rows[start : start + TEXTS_AT_ONCE].tolist()
+                stored = sorted(in_chunks(connection, query, some))
+            for record in stored:
+                yield from self.code_column.texts(*record)
+
     def read_codes(self) -> StoredCodes:
         """Return every code of one generation.
 

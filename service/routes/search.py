@@ -23,7 +23,6 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import Allowance, BeyondAllowance, checkpoint, within
 from hummingbit.index.answers import answer_to, search_answer
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.filtered import FilteredCollection
 from hummingbit.index.query_syntax import both
 from hummingbit.index.rankings import HAMMING, RANKINGS, VECTORS
 from hummingbit.index.records import Query
@@ -38,7 +37,7 @@ from hummingbit.service.concurrency import SMALL_ANSWER
 from hummingbit.service.http.admission import Turns
 from hummingbit.service.http.bodies import parse_json, show
 from hummingbit.service.http.gateway import Service
-from hummingbit.service.http.keys import FILTERED_READ, READ, Role
+from hummingbit.service.http.keys import FILTERED_READ, Role
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.protocol import Arrival
 from hummingbit.service.http.routing import JSONRoute
@@ -104,11 +103,7 @@ async def search_in_thread(
     runs. It then begins again there. `state` is that of the request's scope.
     """
     work = partial(_search_alone, app, collection, options, query)
-    if isinstance(collection, FilteredCollection):
-        is_known = collection.knows_filter(options.filter)
-    else:
-        is_known = options.filter is None or collection.knows_filter(options.filter)
-    if not is_known:
+    if not collection.knows_filter(options.filter):
         return await _in_filter_thread(app, state, work)
     if is_long or _reads_many_vectors(options):
         return await in_long_read(app, state, work)
@@ -473,7 +468,7 @@ def write_search(batched: BatchedResult, position: int, *, max_bytes: int) -> by
 ENCODED_AT_ONCE = 64
 
 
-@router.get("/completions", response_model=Completions, **READ, summary="Complete a query")
+@router.get("/completions", response_model=Completions, **FILTERED_READ, summary="Complete a query")
 def complete_query(collection: CollectionOf, text: str, limit: int = 10) -> Response:
     """Complete the last word of a text with words of the documents."""
     with pointing_at():

@@ -190,6 +190,9 @@ REQUESTS: dict[str, st.SearchStrategy[Request]] = {
             st.lists(IDS, max_size=1),
         ),
     ),
+    "complete_query": st.builds(
+        lambda word: ("GET", f"{NOTES}/completions?text={word.strip(chr(34))}", None), WORDS
+    ),
     "encode": post("/encode", st.builds(lambda word: {"inputs": [{"text": word}]}, WORDS)),
 }
 """Requests to every route that applies the filter of a key."""
@@ -285,6 +288,42 @@ def test_the_tenant_sees_its_own_documents_as_if_they_were_all(tenant: Tenant) -
         assert client.delete_many("notes", ids=["own-1", "other-1"])["deleted"] == 1
         notes = ServedCollection(client, "notes")
         assert len(notes) == 5
+
+
+def without_counts(answer: Any) -> Any:
+    """Return an answer without what counts all writes and what takes time."""
+    if isinstance(answer, dict):
+        left_out = ("generation", "took_ms", "next_cursor")
+        return {name: without_counts(item) for name, item in answer.items() if name not in left_out}
+    return [*map(without_counts, answer)] if isinstance(answer, list) else answer
+
+
+def test_no_answer_depends_on_the_documents_of_the_other_tenant(tenant: Tenant) -> None:
+    texts = ['"xylem shared" amber', '"xylem yarrow" amber', "amber xyl*", "xylm amber", "zinnia"]
+    texts += ["amber", "shared", "ambr", "basalt copper shared", "label:xylem amber", "-xylem"]
+    how: list[dict[str, Any]] = [
+        {"with_relevance": True, "with_confidence": True, "ranking": ranking, "highlight": True}
+        for ranking in ("hybrid", "bm25", "hamming")
+    ]
+    how += [{"hybrid": {"feedback": 3}}, {"score_threshold": 0.3}, {"facets": [{"field": "label"}]}]
+    requests: list[Request] = [
+        ("POST", f"{NOTES}/search", {"text": text, **fields}) for text in texts for fields in how
+    ]
+    requests += [("POST", f"{NOTES}/encode", {"inputs": [{"text": text}]}) for text in texts]
+    requests += [("GET", f"{NOTES}/completions?text={text}", None) for text in ("xy", "am", "sh")]
+    requests += [("POST", f"{NOTES}/recommend", {"positive": ["own-1"]}), ("GET", NOTES, None)]
+    foreign = documents("beta", "other", OTHER_WORDS)
+    more = [{**item, "id": f"more-{item['id']}", "text": "amber " * 40} for item in foreign]
+    answers = []
+    with tenant.http(tenant.admin) as everything, tenant.http(tenant.key) as http:
+        for others in ([], foreign, more):
+            beta = {"filter": {"field": "tenant", "eq": "beta"}}
+            assert everything.post(f"{NOTES}/documents:delete", json=beta).status_code == 200
+            if others:
+                everything.put(f"{NOTES}/documents", json={"documents": others})
+            answers.append([without_counts(send(http, *request).json()) for request in requests])
+    for request, *same in zip(requests, *answers, strict=True):
+        assert same[0] == same[1] == same[2], request
 
 
 def test_a_tenant_writes_only_what_matches_its_filter(tenant: Tenant) -> None:
