@@ -340,7 +340,6 @@ class Recipe(LabelledRecipe):
     )
     idf_target: bool = setting(True, "weight the words to reconstruct by their idf")
     batch_norm: bool = setting(False, "normalize the hidden layers over a batch")
-    threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -669,72 +668,35 @@ class MetricRecipe(LabelledRecipe):
         0.25, "mean share of a document's words left out of the input", within="[0, 0.5]"
     )
     features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
-    threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
 
 
 DISTILLATION = "distillation"
-PERCEPTION_COHERENCE = "perception-coherence"
-TRANSFER_OBJECTIVES = (PERCEPTION_COHERENCE, "pkt", "rkd", "mkt", "fitnet", "crd", "vid")
-"""The names of the losses in :data:`hummingbit.training.objectives.transfer.OBJECTIVES`."""
-
-NEIGHBOURS = "neighbours"
-"""The objective of :mod:`hummingbit.training.distillation`, for texts without labels."""
-
-DISTILLATION_OBJECTIVES = (NEIGHBOURS, *TRANSFER_OBJECTIVES)
+PERCEPTION_COHERENCE, NEIGHBOURS = "perception-coherence", "neighbours"
 
 
 @dataclass(frozen=True)
 class DistillationRecipe(BaseRecipe):
-    """The settings of a student that imitates a teacher.
+    """The settings of a student that imitates a teacher (:mod:`hummingbit.training.distillation`).
 
-    The loss is the objective + `hint_weight` · hint. The objective neighbours is a loss of its own,
-    without hint. With labels, it is the cross-entropy of a class head on the codes +
-    `coherence_weight` · the objective, of the codes and of the class scores.
+    With labels, the loss is the cross-entropy of a class head on the codes plus the objective, of
+    the codes and of the class scores.
     """
 
     method: str = setting(DISTILLATION, "what is trained", DISTILLATION)
     objective: str = setting(
-        "perception-coherence",
-        "the loss that makes the student imitate the teacher",
-        *DISTILLATION_OBJECTIVES,
+        PERCEPTION_COHERENCE,
+        "what the student imitates: which documents are nearest, of texts (neighbours), or the"
+        " order of all (perception-coherence)",
+        *(NEIGHBOURS, PERCEPTION_COHERENCE),
     )
     epochs: int = setting(30, "passes over the documents", within="[1, inf)")
-    min_steps: int = _min_steps(NEIGHBOURS, objectives=(NEIGHBOURS,))
-    batch_size: int = setting(
-        128, "documents in a batch, all compared with each other", within="[2, inf)"
-    )
-    learning_rate: float = setting(3e-3, "step size of Adam", within="(0, 1]")
     hidden: int = setting(
         256,
         "units in each of the two hidden layers (neighbours has none)",
         within="[1, 65_536]",
-        objectives=TRANSFER_OBJECTIVES,
+        objectives=(PERCEPTION_COHERENCE,),
     )
     summary_weight: float = _summary_weight(NEIGHBOURS, objectives=(NEIGHBOURS,))
-    word_dropout: float = setting(
-        0.25, "mean share of a document's words left out of the input", within="[0, 0.5]"
-    )
-    relaxation: str = setting(
-        "tanh",
-        "bits during training: tanh of the logits, a random draw, or signs with tanh's gradient;"
-        " neighbours has signs",
-        *("tanh", "bernoulli", "straight-through"),
-        objectives=TRANSFER_OBJECTIVES,
-    )
-    temperature: float = _temperature(
-        1.0, "temperature of the relaxed bits (neighbours has none)", objectives=TRANSFER_OBJECTIVES
-    )
-    teacher_temperature: float = _temperature(
-        0.1, "τ of the teacher's ranks in perception coherence", objectives=TRANSFER_OBJECTIVES
-    )
-    student_temperature: float = _temperature(
-        0.3, "τ of the student's ranks in perception coherence", objectives=TRANSFER_OBJECTIVES
-    )
-    hint_weight: float = setting(
-        0.0,
-        "weight of regressing the teacher's vectors from the codes",
-        within="[0, 1_000_000_000)",
-    )
     label_fraction: float = setting(
         0.0,
         "share of the labelled documents whose labels are shown",
@@ -743,21 +705,11 @@ class DistillationRecipe(BaseRecipe):
         former="supervision",
         objectives=(PERCEPTION_COHERENCE,),
     )
-    coherence_weight: float = setting(
-        5.0,
-        "λ, weight of the coherence of codes and class scores beside the cross-entropy of labels",
-        within="(0, 1_000_000_000)",
-        objectives=(PERCEPTION_COHERENCE,),
-    )
-    threshold: str = setting("zero", "what a logit must exceed for a 1", "zero", "median")
     validation_share: float = setting(0.1, "share of the documents held out", within="[0, 1)")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective == NEIGHBOURS and self.hint_weight:
-            found = f"hint_weight is {self.hint_weight:g}; it must be 0"
-            raise RecipeError(f"{found} with the objective {NEIGHBOURS}; other objectives take it")
-        if self.objective != PERCEPTION_COHERENCE and self.label_fraction:
+        if self.objective == NEIGHBOURS and self.label_fraction:
             found = f"label_fraction is {self.label_fraction:g}; it must be 0"
             needed = f"{PERCEPTION_COHERENCE} learns from labels too"
             raise RecipeError(f"{found} with the objective {self.objective}; {needed}")
@@ -768,12 +720,9 @@ class DistillationRecipe(BaseRecipe):
         return [name for name, used_by in uses.items() if used_by and self.objective not in used_by]
 
 
-def default_objective(recipe: DistillationRecipe, *, is_text: bool) -> str:
-    """Return the objective where none is named: neighbours if its student can be trained.
-
-    It learns from the words of texts, without a hint.
-    """
-    return NEIGHBOURS if is_text and not recipe.hint_weight else "perception-coherence"
+def default_objective(*, is_text: bool) -> str:
+    """Return the objective where none is named: neighbours for texts, whose words it learns."""
+    return NEIGHBOURS if is_text else PERCEPTION_COHERENCE
 
 
 JUDGED = "judged"
@@ -834,6 +783,44 @@ def former_names(kind: type[BaseRecipe]) -> dict[str, str]:
     }
 
 
+FIXED: Mapping[type[BaseRecipe], Mapping[str, Any]] = {
+    DistillationRecipe: {
+        "min_steps": 2000,
+        "batch_size": 128,
+        "learning_rate": 3e-3,
+        "word_dropout": 0.25,
+        "relaxation": "tanh",
+        "temperature": 1.0,
+        "teacher_temperature": 0.1,
+        "student_temperature": 0.3,
+        "hint_weight": 0.0,
+        "coherence_weight": 5.0,
+        "threshold": "zero",
+    },
+}
+"""What earlier releases recorded as settings and this one always does, by the values of these."""
+
+
+def lost_settings(kind: type[BaseRecipe], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that a manifest recorded and a training by `kind` no longer has, by name.
+
+    They are those of :data:`FIXED` with another value, and those whose choice has gone.
+    """
+    current, fixed = former_names(kind), FIXED.get(kind, {})
+    declared = {one.name: one.metadata for one in fields(kind) if one.name != "method"}
+    lost = {}
+    for former, value in recorded.items():
+        name = current.get(former, former)
+        if name in declared:
+            choices = declared[name]["choices"]
+            now = declared[name]["former_values"].get(value, value)
+            if choices and now not in choices:
+                lost[name] = value
+        elif fixed.get(name, value) != value:
+            lost[name] = value
+    return lost
+
+
 def values_before(kind: type[BaseRecipe]) -> dict[str, Any]:
     """Return the value of each setting of `kind` that corresponds to releases without it."""
     return {declared.name: declared.metadata["before"] for declared in fields(kind)}
@@ -842,14 +829,16 @@ def values_before(kind: type[BaseRecipe]) -> dict[str, Any]:
 def recorded_settings(kind: type[BaseRecipe], recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of `kind` that a manifest recorded, by their current names and values.
 
-    What is not a setting of `kind` is left out.
+    What is not a setting of `kind`, or no longer a choice of one, is left out.
     """
     current = former_names(kind)
     values = {current.get(name, name): value for name, value in recorded.items()}
+    lost = lost_settings(kind, recorded)
     return {
         declared.name: declared.metadata["former_values"].get(value, value)
         for declared in fields(kind)
-        if isinstance(value := values.get(declared.name), bool | int | float | str)
+        if declared.name not in lost
+        and isinstance(value := values.get(declared.name), bool | int | float | str)
     }
 
 

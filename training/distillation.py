@@ -4,10 +4,10 @@ The student of the objective neighbours is one matrix from the words of a text t
 ``train ict``. It learns to find what its teacher finds, and texts by their words. Ours are this
 combination of two losses and the start from the teacher's codes.
 
-The student of the other objectives (:mod:`hummingbit.training.objectives.transfer`) is a small
-network. The Hamming distances of its relaxed bits are trained to follow the teacher's
-dissimilarities. Ours are binary codes as the student's representation, with the relaxed Hamming
-distance as its dissimilarity, and word dropout, which shows each document in many variants.
+The student of perception coherence is a small network. The ranks of the Hamming distances of its
+relaxed bits, tanh of the logits, are trained to follow those of the teacher's dissimilarities
+(Nguyen et al. 2026). Ours are binary codes as the student's representation, with the relaxed
+Hamming distance as its dissimilarity, and word dropout, which shows each document in many variants.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hummingbit.training.data import (
     hold_out,
     mask_labels,
 )
-from hummingbit.training.layers import relaxed_bits
+from hummingbit.training.layers import relaxed_hamming
 from hummingbit.training.linear_codes import fit_itq
 from hummingbit.training.loop import Schedule, fit_and_write
 from hummingbit.training.networks import (
@@ -59,7 +59,6 @@ from hummingbit.training.objectives.perception_coherence import (
     coherence_levels,
     perception_coherence_embedding_loss,
 )
-from hummingbit.training.objectives.transfer import OBJECTIVES, HintLoss, transfer_objective
 from hummingbit.training.pipeline import (
     Split,
     Trained,
@@ -72,6 +71,17 @@ from hummingbit.training.semi_supervised import touches_few_terms
 from hummingbit.training.soft_labels import fit_ridge
 from hummingbit.training.teachers import Teacher, check_directions
 
+# Of the values that were tried, those with the highest coherence on held-out documents of Snippets
+# (hummingbit reproduce perception-coherence --part text-settings).
+WORD_DROPOUT = 0.25
+"""The mean share of a document's words that are left out of the input."""
+BATCH_SIZE, LEARNING_RATE = 128, 3e-3
+"""The documents in a batch, all compared with each other, and the step size of Adam."""
+TEACHER_TEMPERATURE, STUDENT_TEMPERATURE = 0.1, 0.3
+"""τ of the ranks in perception coherence; the paper's Table 6 has .3 as the best of the student."""
+COHERENCE_WEIGHT = 5.0
+"""λ, the weight of coherence beside the cross-entropy of labels (section 5.3 of the paper)."""
+
 # The objective neighbours
 
 
@@ -79,6 +89,8 @@ PERPLEXITY = 4.0
 """About so many documents are near a text by the teacher."""
 SCALE = 20.0
 """The factor γ of the scores, as in the inverse cloze loss."""
+MIN_STEPS = 2000
+"""The least number of batches; with few documents, more passes are made to reach it."""
 
 # A text's temperature is found from so many nearest documents, of which the first ten may join a
 # batch, two for each text.
@@ -135,20 +147,20 @@ class NeighbourLoss:
     def _build_network(self, texts: list[str], vectors: Floats) -> LinearEncoderNetwork:
         recipe = self._recipe
         torch.manual_seed(recipe.seed)
-        is_sparse = touches_few_terms(self.features, texts, 2 * recipe.batch_size)
+        is_sparse = touches_few_terms(self.features, texts, 2 * BATCH_SIZE)
         network = LinearEncoderNetwork(
-            Shape.of(self.features, recipe.hidden, recipe.n_bits, sparse_gradient=is_sparse)
+            Shape.of(self.features, 0, recipe.n_bits, sparse_gradient=is_sparse)
         )
         begin_stage("fitting the teacher's codes")
         self._cloze.start(network, codes_of_terms(self._x, vectors, recipe.n_bits, recipe.seed))
         return network
 
     def schedule(self) -> Schedule:
-        """Return the schedule: the recipe's, with at least its `min_steps`."""
+        """Return the schedule: the recipe's, with at least :data:`MIN_STEPS`."""
         recipe, n = self._recipe, self._x.shape[0]
-        batches = max(1, -(-n // recipe.batch_size))
-        epochs = max(recipe.epochs, -(-recipe.min_steps // batches))
-        return Schedule(epochs, recipe.batch_size, recipe.learning_rate, recipe.seed, decay=True)
+        batches = max(1, -(-n // BATCH_SIZE))
+        epochs = max(recipe.epochs, -(-MIN_STEPS // batches))
+        return Schedule(epochs, BATCH_SIZE, LEARNING_RATE, recipe.seed, decay=True)
 
     def __call__(
         self,
@@ -184,7 +196,7 @@ class NeighbourLoss:
 
     def _drop_words(self, rows: Rows, generator: torch.Generator) -> SparseBatch:
         batch = SparseBatch.of_rows(self._x, rows)
-        return drop_words(batch, self._recipe.word_dropout, generator)
+        return drop_words(batch, WORD_DROPOUT, generator)
 
 
 def nearest_documents(unit_NE: Tensor, seed: int) -> tuple[Tensor, npt.NDArray[np.int64]]:
@@ -352,7 +364,7 @@ def _overlap(found_QK: Tensor, expected_QK: Tensor) -> float:
     return float(np.mean([len(np.intersect1d(x, y)) / len(y) for x, y in rows]))
 
 
-# The run, and the objectives of transfer
+# The run, and perception coherence
 
 
 @one_blas_thread()
@@ -362,13 +374,15 @@ def distill(
     recipe: DistillationRecipe,
     out: Path,
     *,
+    loss_of: type[CoherenceLoss] | None = None,
     overwrite: bool = False,
     progress: bool = True,
 ) -> Trained:
     """Train a student of `teacher` on `data` with `recipe` and write its encoder to `out`.
 
     A share of the documents, labelled or not, is held out. The coherence level of the codes on them
-    is saved in the artifact. An interrupted run resumes from the checkpoint beside `out`.
+    is saved in the artifact. An interrupted run resumes from the checkpoint beside `out`. `loss_of`
+    replaces the loss of other objectives than neighbours: experiments compare others with it.
 
     Raises:
         TeacherError: if a vector of the teacher is zero.
@@ -382,12 +396,12 @@ def distill(
     if recipe.label_fraction:
         check_labels(data, parts, 0.0)
     labelled = parts.validation[data.tags[parts.validation].any(axis=1)]
-    loss: NeighbourLoss | DistillationLoss
+    loss: NeighbourLoss | CoherenceLoss
     if recipe.objective == NEIGHBOURS:
         loss = NeighbourLoss(data, teacher.vectors[parts.training], recipe, parts.training)
     else:
         features = choose_features(data, parts.training, recipe.max_terms, analyzer=recipe.analyzer)
-        loss = DistillationLoss(data, teacher, recipe, features, parts)
+        loss = (loss_of or CoherenceLoss)(data, teacher, recipe, features, parts)
     return fit_and_write(
         out,
         loss.model,
@@ -431,12 +445,14 @@ def split_documents(data: TrainingData, recipe: DistillationRecipe) -> Split:
     return Split(training, validation, mask_labels(tags, recipe.label_fraction, rng))
 
 
-class DistillationLoss:
-    """The loss terms of a recipe for batches of the training documents.
+class CoherenceLoss:
+    """The loss of perception coherence for batches of the training documents.
 
-    `model` has the student's `network` and the modules of its objectives, which are dropped after
+    `model` has the student's `network`, and with labels a class head, which is dropped after
     training.
     """
+
+    word_dropout = WORD_DROPOUT
 
     def __init__(
         self,
@@ -449,7 +465,8 @@ class DistillationLoss:
         self._recipe, self.features = recipe, features
         self._inputs = TrainingInputs(features, data.take(parts.training))
         self._teacher = torch.from_numpy(teacher.vectors[parts.training])
-        losses = _build_losses(recipe, self._teacher.shape[1], len(parts.training))
+        torch.manual_seed(recipe.seed)
+        losses = self.build_losses(self._teacher.shape[1], len(parts.training))
         if recipe.label_fraction:
             tags = parts.visible_tags[parts.training]
             self._tags = torch.from_numpy(tags).float()
@@ -459,32 +476,47 @@ class DistillationLoss:
             losses["classes"] = nn.Linear(recipe.n_bits, tags.shape[1])
         torch.manual_seed(recipe.seed)
         self.network = EncoderNetwork(Shape.of(features, recipe.hidden, recipe.n_bits))
-        self._losses = nn.ModuleDict(losses)
-        self.model = nn.ModuleDict({"encoder": self.network, "losses": self._losses})
+        self.losses = nn.ModuleDict(losses)
+        self.model = nn.ModuleDict({"encoder": self.network, "losses": self.losses})
+
+    def build_losses(self, teacher_dim: int, n_examples: int) -> dict[str, nn.Module]:  # noqa: ARG002 - other losses need them
+        """Return modules that are trained with the student, by name: none."""
+        return {}
 
     def schedule(self) -> Schedule:
         """Return the schedule of the recipe."""
-        recipe = self._recipe
-        return Schedule(recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.seed)
+        return Schedule(self._recipe.epochs, BATCH_SIZE, LEARNING_RATE, self._recipe.seed)
 
     def __call__(
         self,
         rows: Rows,
         generator: torch.Generator,
         progress: float,  # noqa: ARG002
-    ) -> dict[str, Tensor]:
+    ) -> Mapping[str, Tensor]:
         """See :class:`hummingbit.training.loop.BatchLoss`."""
-        recipe, losses = self._recipe, self._losses
-        x, _ = self._inputs.batch(rows, recipe.word_dropout, generator)
-        _, logits_NB = self.network(x)
-        bits_NB = relaxed_bits(logits_NB, recipe.relaxation, recipe.temperature, generator)
-        teacher_NE = self._teacher[torch.from_numpy(rows)]
-        terms = {"transfer_loss": losses["objective"](bits_NB, teacher_NE)}
-        if recipe.label_fraction:
-            terms = self._with_labels(terms["transfer_loss"], bits_NB, torch.from_numpy(rows))
-        if recipe.hint_weight:
-            terms["hint_loss"] = recipe.hint_weight * losses["hint"](bits_NB, teacher_NE)
+        x, _ = self._inputs.batch(rows, self.word_dropout, generator)
+        logits_NB, numbers = self.network(x)[1], torch.from_numpy(rows)
+        terms = self.transfer_terms(logits_NB, self._teacher[numbers], generator)
+        if self._recipe.label_fraction:
+            bits_NB = torch.tanh(logits_NB)
+            terms = self._with_labels(terms["transfer_loss"], bits_NB, numbers)
         return terms
+
+    def transfer_terms(
+        self,
+        logits_NB: Tensor,
+        teacher_NE: Tensor,
+        generator: torch.Generator,  # noqa: ARG002 - other losses draw
+    ) -> dict[str, Tensor]:
+        """Return the terms of the loss without labels, of the student's logits."""
+        loss = perception_coherence_embedding_loss(
+            torch.tanh(logits_NB),
+            teacher_NE,
+            student_dissimilarity=relaxed_hamming,
+            student_temperature=STUDENT_TEMPERATURE,
+            teacher_temperature=TEACHER_TEMPERATURE,
+        )
+        return {"transfer_loss": loss}
 
     def _with_labels(self, coherence: Tensor, bits_NB: Tensor, rows: Tensor) -> dict[str, Tensor]:
         """Return the terms of cross-entropy + λ · coherence on two layers, the codes and logits.
@@ -493,8 +525,7 @@ class DistillationLoss:
         Perception Coherence" (2026), section 5.3 and appendix E.3. The penultimate layer of the
         student is the code.
         """
-        recipe = self._recipe
-        logits_NC, tags_NC = self._losses["classes"](bits_NB), self._tags[rows]
+        logits_NC, tags_NC = self.losses["classes"](bits_NB), self._tags[rows]
         labelled = tags_NC.any(dim=1)
         class_loss = 0 * logits_NC.sum()
         if labelled.any():
@@ -504,13 +535,13 @@ class DistillationLoss:
         of_logits = perception_coherence_embedding_loss(
             logits_NC,
             self._teacher_logits[rows],
-            student_temperature=recipe.student_temperature,
-            teacher_temperature=recipe.teacher_temperature,
+            student_temperature=STUDENT_TEMPERATURE,
+            teacher_temperature=TEACHER_TEMPERATURE,
         )
         return {
             "class_loss": class_loss,
-            "transfer_loss": recipe.coherence_weight * coherence,
-            "logit_transfer_loss": recipe.coherence_weight * of_logits,
+            "transfer_loss": COHERENCE_WEIGHT * coherence,
+            "logit_transfer_loss": COHERENCE_WEIGHT * of_logits,
         }
 
 
@@ -524,18 +555,3 @@ def logits_of_teacher(vectors: Floats, tags: Tags) -> Floats:
     rows = sparse.csr_array(vectors.astype(np.float64))
     ridge = fit_ridge(rows[labelled], np.where(tags[labelled], 1.0, -1.0))
     return np.asarray(ridge(rows), dtype=np.float32)
-
-
-def _build_losses(
-    recipe: DistillationRecipe, teacher_dim: int, n_examples: int
-) -> dict[str, nn.Module]:
-    """Return the transfer objective and, if it has a weight, the hint loss."""
-    settings = OBJECTIVES[recipe.objective].settings_of_codes(recipe)
-    torch.manual_seed(recipe.seed)
-    objective = transfer_objective(
-        recipe.objective, recipe.n_bits, teacher_dim, n_examples, **settings
-    )
-    losses = {"objective": objective}
-    if recipe.hint_weight:
-        losses["hint"] = HintLoss(recipe.n_bits, teacher_dim)
-    return losses

@@ -77,30 +77,6 @@ def _prepare_thread() -> None:
 # :func:`relaxed_bernoulli` are 0 or 1.
 
 
-def relaxed_bits(
-    logits_NB: Tensor, relaxation: str, temperature: float, generator: torch.Generator
-) -> Tensor:
-    """Return bits relaxed to [−1, 1], ``(N, B)``.
-
-    - ``tanh``: tanh(l / τ).
-    - ``bernoulli``: 2b − 1 with b a relaxed draw from Ber(σ(l)) at temperature τ
-      (:func:`relaxed_bernoulli`): undecided bits are noisy, which drives logits away from 0.
-    - ``straight-through``: :func:`straight_through_signs` of l / τ.
-
-    Raises:
-        ValueError: if `relaxation` is not one of these.
-    """
-    if relaxation == "bernoulli":
-        return 2 * relaxed_bernoulli(logits_NB, temperature, generator) - 1
-    if relaxation == "tanh":
-        return torch.tanh(logits_NB / temperature)
-    if relaxation == "straight-through":
-        return straight_through_signs(logits_NB / temperature)
-    raise ValueError(
-        f"relaxation is {relaxation!r}; it must be tanh, bernoulli or straight-through"
-    )
-
-
 def straight_through_signs(logits_NB: Tensor) -> Tensor:
     """Return the signs of logits, −1 at 0, ``(N, B)``, with the gradient of tanh(logits).
 

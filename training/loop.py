@@ -19,11 +19,13 @@ from tqdm import tqdm
 
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import (
+    FIXED,
     BaseRecipe,
     DistillationRecipe,
     MetricRecipe,
     Recipe,
     former_names,
+    lost_settings,
     recorded_settings,
     train_arguments,
     values_before,
@@ -39,7 +41,6 @@ from hummingbit.training.optimizers import SparseAdam
 from hummingbit.training.pipeline import (
     Split,
     Trained,
-    with_median_thresholds,
     write_encoder,
 )
 
@@ -110,8 +111,12 @@ class Checkpoint:
         try:
             saved, current = json.loads(saved_run)["recipe"], json.loads(self.run)["recipe"]
             former = values_before(self.recipe) | self._current_settings(saved)
+            lost = lost_settings(self.recipe, saved)
         except (ValueError, AttributeError, KeyError, TypeError):
             return ""
+        if lost:
+            found = ", ".join(f"{name} {value}" for name, value in lost.items())
+            return f"; it had settings that this release no longer has: {found}"
         options = [
             f"{self._option(name, former[name])} instead of {value}"
             for name, value in current.items()
@@ -128,21 +133,23 @@ class Checkpoint:
             return True
         try:
             saved, current = json.loads(saved_run), json.loads(self.run)
-            saved_settings, settings = saved.pop("recipe"), current.pop("recipe")
-            saved_settings = self._current_settings(saved_settings)
+            recorded, settings = saved.pop("recipe"), current.pop("recipe")
+            saved_settings = self._current_settings(recorded)
+            lost = lost_settings(self.recipe, recorded)
         except (ValueError, AttributeError, KeyError):
             return False
         then = values_before(self.recipe) | saved_settings
         return bool(
             saved == current
+            and not lost
             and saved_settings.keys() <= settings.keys()
             and settings.items() <= then.items()
         )
 
     def _current_settings(self, saved: Mapping[str, Any]) -> dict[str, Any]:
         """Return saved settings by their current names and values."""
-        former = former_names(self.recipe)
-        others = {name: value for name, value in saved.items() if name not in former}
+        known = former_names(self.recipe) | FIXED.get(self.recipe, {})
+        others = {name: value for name, value in saved.items() if name not in known}
         return others | recorded_settings(self.recipe, saved)
 
     def remove(self) -> None:
@@ -358,8 +365,6 @@ def fit_and_write(
     )
     history = fit(model, loss, rows, schedule, checkpoint=checkpoint, progress=progress)
     encoder = encoder_of()
-    if recipe.threshold == "median":
-        encoder = with_median_thresholds(encoder, data.take(parts.training))
     trained = write_encoder(
         out,
         encoder,

@@ -186,12 +186,6 @@ def choose_features(
     )
 
 
-def with_median_thresholds(encoder: Encoder, inputs: Any) -> Encoder:
-    """Return `encoder` with each threshold at the median of its logit over `inputs`."""
-    medians: Floats = np.median(encoder.logits(inputs), axis=0).astype(np.float32)
-    return replace(encoder, thresholds=medians)
-
-
 def write_encoder(
     out: Path,
     encoder: Encoder,

@@ -255,8 +255,7 @@ def _number_of_word_bits(recipe: Recipe, words: TermCounts | None) -> int:
         return 0
     if recipe.word_bits != AUTO_WORD_BITS:
         return recipe.word_bits
-    # The median of a bit of words is 0 for most of them.
-    return 0 if recipe.threshold == "median" else bits_for_words(recipe.n_bits, words)
+    return bits_for_words(recipe.n_bits, words)
 
 
 def _sampled(parts: Split, recipe: Recipe) -> Split:

@@ -20,13 +20,13 @@ from experiments.judged_queries.compared_rankings import (
     encode_passages,
 )
 from experiments.judged_queries.judged_corpora import Corpus
+from experiments.perception_coherence.rivals import RivalRecipe, distill_rival
 from experiments.saved_encoders import load_or_train
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import DistillationRecipe, LinearRecipe, Recipe
+from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, LinearRecipe, Recipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.training.data import TrainingData, gather
-from hummingbit.training.distillation import distill
 from hummingbit.training.linear_codes import LINEAR_METHODS
 from hummingbit.training.teachers import Teacher, read_teacher
 
@@ -139,10 +139,11 @@ def _encoder(name: str, data: TrainingData, method: str, run: _Run) -> Encoder:
 
 
 def _student(corpus: Corpus, teacher: Teacher, objective: str, run: _Run) -> Encoder:
-    recipe = DistillationRecipe(objective=objective, **run.settings)
+    kind = DistillationRecipe if objective == NEIGHBOURS else RivalRecipe
+    recipe = kind(objective=objective, **run.settings)
     folder = run.folder(corpus.name, "student", objective)
 
     def train_anew() -> Encoder:
-        return distill(corpus.data, teacher, recipe, folder, overwrite=True).encoder
+        return distill_rival(corpus.data, teacher, recipe, folder, overwrite=True).encoder
 
     return load_or_train(folder, corpus.data, recipe, train_anew, {"teacher": teacher.about()})

@@ -34,10 +34,11 @@ from experiments.judged_queries.compared_rankings import (
 )
 from experiments.judged_queries.judged_corpora import PAIRS, Corpus, read_corpus
 from experiments.parts import add_bits, add_run_options
+from experiments.perception_coherence.rivals import ALL_OBJECTIVES
 from experiments.result_tables import Record, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.analyzers import VISIBLE
-from hummingbit.encoder.recipes import DISTILLATION_OBJECTIVES, METHODS
+from hummingbit.encoder.recipes import METHODS
 from hummingbit.evaluation.evaluate import evaluate_by_score
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.evaluation.significance import holm, permutation_test
@@ -132,10 +133,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--students",
         nargs="+",
         default=[],
-        choices=DISTILLATION_OBJECTIVES,
+        choices=ALL_OBJECTIVES,
         metavar="OBJECTIVE",
         help="with --teacher-vectors, students to distill, of"
-        f" {', '.join(DISTILLATION_OBJECTIVES)} (default: none)",
+        f" {', '.join(ALL_OBJECTIVES)} (default: none)",
     )
     parser.add_argument(
         "--metrics",

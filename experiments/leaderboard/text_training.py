@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -18,13 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from experiments.leaderboard.contract import Encode, Task
-from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures
 from hummingbit.training.batches import SparseBatch, share_of_terms, word_distribution
 from hummingbit.training.data import Rows
 from hummingbit.training.loop import Schedule, fit
 from hummingbit.training.networks import EncoderNetwork, Shape, TextDecoder, to_encoder
-from hummingbit.training.pipeline import with_median_thresholds
 from hummingbit.training.semi_supervised import touches_few_terms
 from hummingbit.training.text_features import fit_text_features, keep_terms
 
@@ -166,3 +165,9 @@ def fit_text_model(
     schedule = Schedule(epochs, BATCH_SIZE, learning_rate, task.seed, decay=True)
     fit(model, loss, len(texts), schedule, progress=False)
     return model, to_encoder(model.encoder, features)
+
+
+def with_median_thresholds(encoder: Encoder, inputs: Inputs) -> Encoder:
+    """Return `encoder` with each threshold at the median of its logit over `inputs`."""
+    medians: Floats = np.median(encoder.logits(inputs), axis=0).astype(np.float32)
+    return replace(encoder, thresholds=medians)

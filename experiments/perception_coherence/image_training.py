@@ -23,12 +23,12 @@ from experiments.perception_coherence.transfer_baselines import (
     critical_period_weights,
     soft_label_loss,
 )
+from experiments.perception_coherence.transfer_losses import transfer_objective
 from hummingbit.training.loop import Checkpoint
 from hummingbit.training.objectives.dissimilarity import (
     cosine_dissimilarity,
     euclidean_dissimilarity,
 )
-from hummingbit.training.objectives.transfer import transfer_objective
 
 SOFT_LABELS = "kd"
 HKD, AUXILIARY = "hkd", "hkd-auxiliary"

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cells import trained_encoder
+from experiments.perception_coherence.rivals import ALL_OBJECTIVES, TRANSFER_OBJECTIVES
 from experiments.perception_coherence.text_corpora import (
     TaughtCorpus,
     add_teacher_options,
@@ -32,7 +33,7 @@ from experiments.perception_coherence.text_students import (
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from hummingbit.encoder.codes import Codes, pack_bits
-from hummingbit.encoder.recipes import DISTILLATION_OBJECTIVES, TRANSFER_OBJECTIVES, Recipe
+from hummingbit.encoder.recipes import Recipe
 from hummingbit.evaluation.baselines import tfidf_cosine
 from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_scores
 from hummingbit.training.distillation import measure_agreement
@@ -60,7 +61,7 @@ def configure(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--objectives", nargs="+", default=list(TRANSFER_OBJECTIVES),
-        choices=DISTILLATION_OBJECTIVES,
+        choices=ALL_OBJECTIVES,
         help="objectives to compare, at one width",
     )  # fmt: skip
     group.add_argument(

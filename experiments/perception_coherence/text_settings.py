@@ -12,10 +12,10 @@ import argparse
 from typing import Any
 
 from experiments.parts import add_choices
+from experiments.perception_coherence.rivals import TRANSFER_OBJECTIVES, RivalRecipe
 from experiments.perception_coherence.text_corpora import TaughtCorpus, read_taught
 from experiments.perception_coherence.text_students import load_or_distill
 from experiments.result_tables import Record, print_table, save_records
-from hummingbit.encoder.recipes import TRANSFER_OBJECTIVES, DistillationRecipe
 
 START: dict[str, Any] = {
     "relaxation": "tanh",
@@ -67,7 +67,7 @@ def _search(corpus: TaughtCorpus, objective: str, args: argparse.Namespace) -> l
 def _try(
     corpus: TaughtCorpus, objective: str, settings: dict[str, Any], args: argparse.Namespace
 ) -> Record:
-    recipe = DistillationRecipe(objective=objective, **settings)
+    recipe = RivalRecipe(objective=objective, **settings)
     name = "-".join([objective, *(str(value) for value in settings.values())])
     encoder = load_or_distill(corpus, recipe, args.work_dir / "text-settings" / name)
     held_out = encoder.metadata["coherence"]

@@ -7,22 +7,25 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from experiments.perception_coherence.rivals import RivalRecipe, distill_rival
 from experiments.perception_coherence.text_corpora import TaughtCorpus
 from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import DistillationRecipe
+from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.evaluation.result import Evaluation
-from hummingbit.training.distillation import Agreement, distill, measure_agreement
+from hummingbit.training.distillation import Agreement, measure_agreement
 
 PRESETS = "presets.toml"
 
 
 def text_recipe(objective: str, **settings: Any) -> DistillationRecipe:
     """Return the recipe of an objective: the preset for texts, overridden by `settings`."""
+    if objective == NEIGHBOURS:
+        return DistillationRecipe(objective=objective, **settings)
     presets = tomllib.loads(files("experiments.perception_coherence").joinpath(PRESETS).read_text())
-    return DistillationRecipe(objective=objective, **{**presets.get(objective, {}), **settings})
+    return RivalRecipe(objective=objective, **{**presets.get(objective, {}), **settings})
 
 
 def student_folder(corpus: TaughtCorpus, recipe: DistillationRecipe, work_dir: Path) -> Path:
@@ -35,7 +38,8 @@ def load_or_distill(corpus: TaughtCorpus, recipe: DistillationRecipe, folder: Pa
     """Return the student saved in `folder`; train it if it is missing or out of date."""
 
     def train_anew() -> Encoder:
-        return distill(corpus.database, corpus.teacher, recipe, folder, overwrite=True).encoder
+        database, teacher = corpus.database, corpus.teacher
+        return distill_rival(database, teacher, recipe, folder, overwrite=True).encoder
 
     about = {"teacher": corpus.teacher.about()}
     return load_or_train(folder, corpus.database, recipe, train_anew, about)

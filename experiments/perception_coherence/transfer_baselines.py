@@ -11,7 +11,7 @@
   :class:`LayerwiseLoss`.
 - Soft labels: :func:`soft_label_loss`.
 
-Objectives of the last layer alone are in :mod:`hummingbit.training.objectives.transfer`.
+Objectives of the last layer alone are in :mod:`experiments.perception_coherence.transfer_losses`.
 """
 
 from __future__ import annotations

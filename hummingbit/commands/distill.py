@@ -50,7 +50,7 @@ TEACHER_HELP = (
     " model"
 )
 _OF_STUDENTS = {setting.name: setting for setting in fields(DistillationRecipe)}
-_DEFAULTS = {"objective": "neighbours for texts, perception-coherence for vectors or with a hint"}
+_DEFAULTS = {"objective": "neighbours for texts, perception-coherence for vectors"}
 _OF_CLASS_CODES = {setting.name: setting for setting in fields(ClassCodeRecipe)}
 
 
@@ -160,7 +160,7 @@ def _with_objective(
 ) -> DistillationRecipe:
     """Return the recipe with an objective, and say which of the given settings that has not."""
     if args.objective is None:
-        recipe = replace(recipe, objective=default_objective(recipe, is_text=data.is_text))
+        recipe = replace(recipe, objective=default_objective(is_text=data.is_text))
     for name in sorted({*recipe.without_effect()} - {"label_fraction"}):
         if getattr(args, name) is not None:
             _say_without_effect(name, f"with --objective {recipe.objective}")

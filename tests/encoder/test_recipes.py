@@ -68,7 +68,7 @@ def test_an_analyzer_that_there_is_not_is_named(recipe: type) -> None:
         recipe(**method, analyzer="unicode+klingon")
 
 
-@pytest.mark.parametrize("setting", ["method", "features", "terms", "threshold", "pair_similarity"])
+@pytest.mark.parametrize("setting", ["method", "features", "terms", "pair_similarity"])
 def test_a_setting_that_is_not_one_of_its_choices(setting: str) -> None:
     with pytest.raises(RecipeError, match=f"{setting} is 'other'; it must be one of "):
         replace(Recipe(), **{setting: "other"})  # type: ignore[arg-type]
@@ -91,7 +91,11 @@ def test_a_setting_that_is_not_one_of_its_choices(setting: str) -> None:
             "seed is 4.29497e.09; it must be from 0 to 4,294,967,295",
         ),
         (MetricRecipe, {"batch_size": 2}, "batch_size is 2; it must be at least 3"),
-        (DistillationRecipe, {"objective": "neighbours", "hint_weight": 1.0}, "it must be 0 with"),
+        (
+            DistillationRecipe,
+            {"objective": "neighbours", "label_fraction": 1.0},
+            "it must be 0 with",
+        ),
     ],
 )
 def test_bad_settings_of_every_recipe_are_named(
@@ -174,7 +178,7 @@ def test_flags_of_earlier_releases_set_the_settings_of_this_one(
 def test_another_method_keeps_the_settings_that_mean_the_same_to_it() -> None:
     ict = asdict(Recipe(method="ict", learning_rate=0.01, max_terms=500))
     assert retraining_settings(ict, "ssb-vae") == {"learning_rate": 0.01, "max_terms": 500}
-    student = asdict(DistillationRecipe(learning_rate=0.01, analyzer="words", summary_weight=0.0))
+    student = asdict(DistillationRecipe(hidden=7, analyzer="words", summary_weight=0.0))
     kept = {"analyzer": "words", "summary_weight": 0.0}
     assert retraining_settings(student, "ssb-vae") == kept
     assert retraining_settings({"method": "unheard of", "epochs": 3}, "ssb-vae") == {}

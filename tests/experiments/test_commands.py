@@ -52,7 +52,7 @@ REFUSED = {
 def no_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the packages that only some parts need be missing."""
     for package in EXTRAS:
-        monkeypatch.setitem(sys.modules, package, None)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, package, None)
         assert importlib.util.find_spec(package) is None
 
 

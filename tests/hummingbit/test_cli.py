@@ -78,7 +78,7 @@ def test_every_method_trains(
     corpus = write_lines(tmp_path / "train.jsonl", topic_documents(100))
     short = ["--bits", "16"]
     if method in ("psh-gs", "vdsh-s", "b-vae"):
-        short += ["--epochs", "2", "--hidden", "8", "--threshold", "median", "--paper"]
+        short += ["--epochs", "2", "--hidden", "8", "--paper"]
     assert hummingbit("train", method, "--data", corpus, "--out", tmp_path / "e", *short) == 0
     assert "10 documents held out" in capsys.readouterr().out
     assert load_encoder(tmp_path / "e").metadata["method"] == method

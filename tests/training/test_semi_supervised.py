@@ -248,14 +248,6 @@ def test_documents_of_several_classes(tmp_path: Path, recipe: Recipe) -> None:
     assert p_at_10(tmp_path / "e", database, queries) > (1 + chance) / 2
 
 
-def test_median_thresholds_balance_every_bit(tmp_path: Path) -> None:
-    recipe = replace(RECIPE, threshold="median", label_fraction=1.0, epochs=5)
-    data = gather(topic_documents(400))
-    encoder = train(data, recipe, tmp_path / "e", progress=False).encoder
-    balance = unpack_codes(encoder.encode(data.inputs)).mean(axis=0)
-    assert np.abs(balance - 0.5).max() < 0.1
-
-
 def test_the_papers_settings_train(tmp_path: Path) -> None:
     recipe = as_in_the_paper(RECIPE)
     trained = train(gather(topic_documents(400)), recipe, tmp_path / "e", progress=False)

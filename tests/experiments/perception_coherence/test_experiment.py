@@ -19,8 +19,8 @@ from experiments.perception_coherence.estimator import fit_exponent
 from experiments.perception_coherence.image_networks import ResNet, SmallStudent, layers_in_batches
 from experiments.perception_coherence.image_settings import SETTINGS, Scale
 from experiments.perception_coherence.transfer_baselines import LayerwiseLoss
+from experiments.perception_coherence.transfer_losses import HintLoss
 from hummingbit.cli import main
-from hummingbit.training.objectives.transfer import HintLoss
 
 COMMAND = ["reproduce", "perception-coherence", "--seeds", "1", "--part"]
 

@@ -15,7 +15,7 @@ from experiments.perception_coherence.transfer_baselines import (
     critical_period_weights,
     hybrid_divergence,
 )
-from hummingbit.training.objectives.transfer import transfer_objective
+from experiments.perception_coherence.transfer_losses import transfer_objective
 
 Floats = npt.NDArray[np.float64]
 

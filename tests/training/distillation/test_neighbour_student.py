@@ -12,10 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hummingbit.encoder.recipes import DistillationRecipe, RecipeError, default_objective
+from hummingbit.encoder.recipes import DistillationRecipe, default_objective
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.foundation.arrays import unit_rows
+from hummingbit.training import distillation
 from hummingbit.training.data import TrainingData, TrainingDataError, gather
 from hummingbit.training.distillation import (
     NeighbourLoss,
@@ -27,9 +28,14 @@ from hummingbit.training.linear_codes import fit_itq
 from hummingbit.training.teachers import Teacher
 from tests.support.corpora import topic_documents, topic_vectors
 
-RECIPE = DistillationRecipe(
-    objective="neighbours", n_bits=16, epochs=4, min_steps=0, batch_size=32, max_terms=200
-)
+RECIPE = DistillationRecipe(objective="neighbours", n_bits=16, epochs=4, max_terms=200)
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few documents be several batches, and so many as the epochs need."""
+    monkeypatch.setattr(distillation, "MIN_STEPS", 0)
+    monkeypatch.setattr(distillation, "BATCH_SIZE", 32)
 
 
 def sided_teacher(data: TrainingData) -> Teacher:
@@ -106,10 +112,13 @@ def test_each_text_of_a_batch_brings_two_of_its_ten_nearest(corpus: TrainingData
     assert set(searched[4:].tolist()) <= nearest
 
 
-def test_there_are_at_least_so_many_batches(corpus: TrainingData) -> None:
+@pytest.mark.parametrize(("least", "epochs"), [(100, 13), (3, RECIPE.epochs)])
+def test_there_are_at_least_so_many_batches(
+    corpus: TrainingData, least: int, epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # 240 documents are eight batches of 32.
-    assert loss_of(corpus, min_steps=100).schedule().epochs == 13
-    assert loss_of(corpus, min_steps=3).schedule().epochs == RECIPE.epochs
+    monkeypatch.setattr(distillation, "MIN_STEPS", least)
+    assert loss_of(corpus).schedule().epochs == epochs
 
 
 @given(seed=st.integers(0, 2**31), n=st.integers(2, 12))
@@ -174,10 +183,6 @@ def test_vectors_are_no_texts(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_learns_from_no_hint() -> None:
-    with pytest.raises(RecipeError, match=r"hint_weight is 0.1; it must be 0 with the objective"):
-        replace(RECIPE, hint_weight=0.1)
-    other = replace(RECIPE, objective="mkt", hint_weight=0.1)
-    assert default_objective(other, is_text=True) == "perception-coherence"
-    assert default_objective(RECIPE, is_text=True) == "neighbours"
-    assert default_objective(RECIPE, is_text=False) == "perception-coherence"
+def test_texts_have_another_default_than_vectors() -> None:
+    assert default_objective(is_text=True) == "neighbours"
+    assert default_objective(is_text=False) == "perception-coherence"

@@ -6,11 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hummingbit.training.layers import relaxed_bits, relaxed_hamming
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from hummingbit.training.layers import relaxed_hamming, straight_through_signs
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 40))
@@ -34,33 +30,9 @@ def test_the_relaxed_hamming_distance_is_what_independent_draws_give_on_average(
 
 def test_straight_through_bits_are_signs_with_the_gradient_of_tanh() -> None:
     logits = torch.tensor([[-2.0, -0.1, 0.0, 0.3]], requires_grad=True)
-    bits = relaxed_bits(logits, "straight-through", 2.0, generator())
+    bits = straight_through_signs(logits / 2)
     assert bits.tolist() == [[-1.0, -1.0, -1.0, 1.0]]
     bits.sum().backward()  # type: ignore[no-untyped-call]
     expected = (1 - np.tanh(np.array([-2.0, -0.1, 0.0, 0.3]) / 2) ** 2) / 2
     assert logits.grad is not None
     np.testing.assert_allclose(logits.grad.numpy()[0], expected, rtol=1e-6)
-
-
-def test_tanh_bits_sharpen_with_a_lower_temperature() -> None:
-    logits = torch.tensor([[-1.0, 0.5]])
-    warm, cold = (relaxed_bits(logits, "tanh", t, generator()) for t in (1.0, 0.05))
-    np.testing.assert_allclose(warm.numpy(), np.tanh([[-1.0, 0.5]]), rtol=1e-6)
-    np.testing.assert_allclose(cold.numpy(), [[-1.0, 1.0]], atol=1e-6)
-
-
-def test_bernoulli_bits_are_drawn_by_the_generator_alone() -> None:
-    logits = torch.zeros(3, 50)
-    first, again, other = (
-        relaxed_bits(logits, "bernoulli", 0.1, generator(seed)) for seed in (1, 1, 2)
-    )
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert first.abs().max() <= 1
-    # Undecided logits give either bit as often.
-    assert 0.3 < (first > 0).float().mean() < 0.7
-
-
-def test_an_unknown_relaxation_is_an_error() -> None:
-    with pytest.raises(ValueError, match="relaxation is 'relu'"):
-        relaxed_bits(torch.zeros(1, 8), "relu", 1.0, generator())

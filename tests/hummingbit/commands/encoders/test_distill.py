@@ -9,11 +9,19 @@ import pytest
 from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
+from hummingbit.training import distillation
 from tests.support.corpora import TOPICS, topic_documents
 from tests.support.evaluations import write_lines
 
-SMALL = ["--epochs", "20", "--hidden", "24", "--batch-size", "32", "--bits", "16"]
-SMALL += ["--min-steps", "0"]
+SMALL = ["--epochs", "20", "--hidden", "24", "--bits", "16"]
+COHERENCE = "perception-coherence"
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few documents be as many batches as the epochs have."""
+    monkeypatch.setattr(distillation, "MIN_STEPS", 0)
+    monkeypatch.setattr(distillation, "BATCH_SIZE", 32)
 
 
 def hummingbit(*arguments: object) -> int:
@@ -69,14 +77,16 @@ def test_an_encoder_teaches_and_its_vectors_can_be_kept(
     assert hummingbit(*first) == 0
     assert "--hidden has no effect with --objective neighbours" in capsys.readouterr().err
     second = ["distill", "--teacher", wide, "--data", corpus, "--save-vectors", kept, *SMALL]
-    assert hummingbit(*second, "--out", tmp_path / "a", "--bits", "8", "--objective", "pkt") == 0
+    assert (
+        hummingbit(*second, "--out", tmp_path / "a", "--bits", "8", "--objective", COHERENCE) == 0
+    )
     teacher = load_encoder(tmp_path / "a").metadata["teacher"]
     assert teacher["fingerprint"] == load_encoder(wide).fingerprint
     assert hummingbit(*second, "--out", tmp_path / "b") == 2
     assert "kept.npz already exists" in capsys.readouterr().err
     assert not (tmp_path / "b").exists()
     again = ["distill", "--teacher", kept, "--data", corpus, *SMALL, "--bits", "8"]
-    assert hummingbit(*again, "--out", tmp_path / "c", "--objective", "pkt") == 0
+    assert hummingbit(*again, "--out", tmp_path / "c", "--objective", COHERENCE) == 0
     a, c = (load_encoder(tmp_path / name).layers[-1].weight for name in "ac")
     np.testing.assert_array_equal(a, c)
 
@@ -98,7 +108,7 @@ def test_labels_and_a_teacher_make_class_codes(
         "--query-classifier",
         "words",
     ]
-    options += ["--word-vectors", words, "--objective", "pkt"]
+    options += ["--word-vectors", words, "--objective", "neighbours"]
     assert hummingbit(*run, *options, "--out", tmp_path / "e") == 0
     printed = capsys.readouterr()
     assert "--objective has no effect with --supervision" in printed.err
@@ -127,7 +137,6 @@ def test_coherence_and_labels_together(tmp_path: Path, capsys: pytest.CaptureFix
     assert "no effect" not in printed.err
     about = load_encoder(tmp_path / "e").metadata
     assert about["recipe"]["label_fraction"] == 0.5
-    assert about["recipe"]["coherence_weight"] == 5
     assert hummingbit(*run, "2", "--out", tmp_path / "f") == 2
     assert "--supervision is 2; it must be from 0 to 1" in capsys.readouterr().err
 
@@ -142,7 +151,7 @@ def test_what_cannot_be_distilled_is_said_in_a_sentence_and_leaves_nothing(
     run = ["distill", "--data", corpus, "--out", tmp_path / "student"]
     for options, message in (
         (["--teacher", vectors], "no vector for 30 of the 40 documents: 'doc-10'"),
-        (["--teacher", vectors, "--batch-size", 1], "--batch-size is 1; it must be at least 2"),
+        (["--teacher", vectors, "--epochs", 0], "--epochs is 0; it must be at least 1"),
         (["--teacher", tmp_path / "none.npz"], "No such file"),
     ):
         assert hummingbit(*run, *options) == 2

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from hummingbit.training.objectives.transfer import (
+from experiments.perception_coherence.transfer_losses import (
     relational_angle_loss,
     relational_distance_loss,
     relational_loss,

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hummingbit.training.objectives.perception_coherence import perception_coherence_embedding_loss
-from hummingbit.training.objectives.transfer import (
+from experiments.perception_coherence.transfer_losses import (
     OBJECTIVES,
     ContrastiveRepresentationLoss,
     relational_loss,
     transfer_objective,
 )
+from hummingbit.training.objectives.perception_coherence import perception_coherence_embedding_loss
 
 
 def batch(n: int, dimension: int) -> torch.Tensor:

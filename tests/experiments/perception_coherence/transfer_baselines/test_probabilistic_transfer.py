@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from hummingbit.training.objectives.transfer import probabilistic_transfer_loss
+from experiments.perception_coherence.transfer_losses import probabilistic_transfer_loss
 
 Floats = npt.NDArray[np.float64]
 

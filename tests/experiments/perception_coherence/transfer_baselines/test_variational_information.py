@@ -7,7 +7,7 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from hummingbit.training.objectives.transfer import (
+from experiments.perception_coherence.transfer_losses import (
     SMALLEST_VARIANCE,
     VariationalInformationLoss,
     variational_information_loss,

@@ -1,4 +1,4 @@
-"""Objectives that transfer a teacher's features to a student: ``hummingbit distill --objective``.
+"""Objectives that transfer a teacher's features to a student, which the paper's tables compare.
 
 - perception-coherence: :mod:`hummingbit.training.objectives.perception_coherence`.
 - FitNets: :func:`hint_loss`. Romero et al., "FitNets: Hints for Thin Deep Nets" (2015), equation 3.
@@ -20,14 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hummingbit.encoder.recipes import DistillationRecipe
-from hummingbit.training.layers import relaxed_hamming
 from hummingbit.training.objectives.dissimilarity import (
     Dissimilarity,
     check_batch,
@@ -293,18 +291,6 @@ class VariationalInformationLoss(nn.Module):
 # The registry
 
 
-class TransferObjective(NamedTuple):
-    """How an objective is built, and what it takes from the settings of a student with bits.
-
-    `build` returns a module from features of the student ``[B, D]`` and the teacher ``[B, E]`` to a
-    scalar. Its arguments are D, E, the size of the training set, and the settings of the loss as
-    keywords. `settings_of_codes` returns these keywords for relaxed bits and a recipe.
-    """
-
-    build: Callable[..., nn.Module]
-    settings_of_codes: Callable[[DistillationRecipe], dict[str, Any]] = lambda _recipe: {}
-
-
 class _OfFeatures(nn.Module):
     """A loss of features without parameters, as a module."""
 
@@ -321,34 +307,17 @@ def _without_parameters(loss: Callable[..., Tensor]) -> Callable[..., nn.Module]
     return lambda _student, _teacher, _examples, **settings: _OfFeatures(loss, settings)
 
 
-OBJECTIVES: Mapping[str, TransferObjective] = {
-    "perception-coherence": TransferObjective(
-        _without_parameters(perception_coherence_embedding_loss),
-        lambda recipe: {
-            "student_dissimilarity": relaxed_hamming,
-            "student_temperature": recipe.student_temperature,
-            "teacher_temperature": recipe.teacher_temperature,
-        },
-    ),
-    "pkt": TransferObjective(_without_parameters(probabilistic_transfer_loss)),
-    "rkd": TransferObjective(_without_parameters(relational_loss)),
-    "mkt": TransferObjective(
-        _without_parameters(similarity_matching_loss),
-        lambda _recipe: {
-            "student_dissimilarity": relaxed_hamming,
-            "teacher_dissimilarity": cosine_dissimilarity,
-        },
-    ),
-    "fitnet": TransferObjective(lambda student, teacher, _examples: HintLoss(student, teacher)),
-    "crd": TransferObjective(ContrastiveRepresentationLoss),
-    "vid": TransferObjective(
-        lambda student, teacher, _examples: VariationalInformationLoss(student, teacher)
-    ),
+OBJECTIVES: Mapping[str, Callable[..., nn.Module]] = {
+    "perception-coherence": _without_parameters(perception_coherence_embedding_loss),
+    "pkt": _without_parameters(probabilistic_transfer_loss),
+    "rkd": _without_parameters(relational_loss),
+    "mkt": _without_parameters(similarity_matching_loss),
+    "fitnet": lambda student, teacher, _examples: HintLoss(student, teacher),
+    "crd": ContrastiveRepresentationLoss,
+    "vid": lambda student, teacher, _examples: VariationalInformationLoss(student, teacher),
 }
-"""The objectives by name, in the order of :data:`hummingbit.encoder.recipes.TRANSFER_OBJECTIVES`.
-
-An objective has an entry here and a name there.
-"""
+"""By name, what returns a module from features of the student ``[B, D]`` and the teacher ``[B, E]``
+to a scalar. Its arguments are D, E, the size of the training set, and the settings of the loss."""
 
 
 def transfer_objective(
@@ -365,4 +334,4 @@ def transfer_objective(
     """
     if name not in OBJECTIVES:
         raise ValueError(f"objective is {name!r}; it must be one of {', '.join(OBJECTIVES)}")
-    return OBJECTIVES[name].build(student_dim, teacher_dim, n_examples, **settings)
+    return OBJECTIVES[name](student_dim, teacher_dim, n_examples, **settings)

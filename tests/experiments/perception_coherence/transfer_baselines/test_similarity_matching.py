@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
+from experiments.perception_coherence.transfer_losses import similarity_matching_loss
 from hummingbit.training.objectives.dissimilarity import cosine_dissimilarity
-from hummingbit.training.objectives.transfer import similarity_matching_loss
 
 
 def batch(dimension: int, seed: int) -> torch.Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from hummingbit.training.objectives.transfer import (
+from experiments.perception_coherence.transfer_losses import (
     ContrastiveRepresentationLoss,
     contrastive_representation_loss,
 )

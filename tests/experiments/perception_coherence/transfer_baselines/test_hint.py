@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hummingbit.training.objectives.transfer import HintLoss, hint_loss
+from experiments.perception_coherence.transfer_losses import HintLoss, hint_loss
 
 
 def test_hand_computed_value() -> None:
