@@ -784,6 +784,8 @@ def former_names(kind: type[BaseRecipe]) -> dict[str, str]:
 
 
 FIXED: Mapping[type[BaseRecipe], Mapping[str, Any]] = {
+    Recipe: {"threshold": "zero"},
+    MetricRecipe: {"threshold": "zero"},
     DistillationRecipe: {
         "min_steps": 2000,
         "batch_size": 128,
