@@ -575,7 +575,7 @@ METRIC_OBJECTIVES: Mapping[str, str] = {
 }
 """The summary of each objective by name (:mod:`hummingbit.training.metric_learning`)."""
 
-PAIRS, PROGRAMS = "pairs", "programs"
+PAIRS = "pairs"
 BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION = "beta-bernoulli", "gaussian-mixture", "function"
 SIMILARITIES: Mapping[str, str] = {
     "hierarchy": "by the levels that labels share, in their dotted names or a parent-child file",
@@ -584,11 +584,10 @@ SIMILARITIES: Mapping[str, str] = {
     PAIRS: "from a file of pairs",
     BETA_BERNOULLI: "generative similarity of features that are 0 or 1",
     GAUSSIAN_MIXTURE: "generative similarity of points in clusters",
-    PROGRAMS: "by the parts that the programs of the documents share",
     FUNCTION: "by a function of one's own",
 }
 """The definitions of similarity, by name."""
-WITHOUT_LABELS = (PAIRS, PROGRAMS, BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION)
+WITHOUT_LABELS = (PAIRS, BETA_BERNOULLI, GAUSSIAN_MIXTURE, FUNCTION)
 """The similarities that use no label."""
 
 
@@ -599,37 +598,29 @@ POTATO_GEOMETRIES = (CODES, AFFINE_INVARIANT, LOG_EUCLIDEAN)
 
 @dataclass(frozen=True)
 class MetricRecipe(LabelledRecipe):
-    """The settings of metric learning.
+    """The settings of metric learning (:mod:`hummingbit.training.metric_learning`).
 
-    `bins`, `similarity_bins` and `balance` are for objectives with histograms, `contrast` and
-    `temperature` for generative-similarity, `alpha`, `beta` and `components` for similarities of
-    these models, and the `potato` settings for riemannian-potato, which
-    uses labels and not similarities. `spd_order` is for documents that are matrices.
+    `balance` is for continuous-histogram, `contrast` for generative-similarity, `alpha`, `beta` and
+    `components` for similarities of these models, and the `potato` settings for riemannian-potato,
+    which uses labels and not similarities. `spd_order` is for documents that are matrices.
     """
 
     method: str = setting(METRIC, "what is trained", METRIC)
     objective: str = setting("continuous-histogram", "the loss", *METRIC_OBJECTIVES)
     similarity: str = setting("hierarchy", "what makes documents similar", *SIMILARITIES)
-    distance: str = setting("cosine", "distance of relaxed codes", "cosine", "hamming")
     epochs: int = setting(
         30, "passes over the documents, or over the pairs of a file", within="[1, inf)"
     )
     batch_size: int = setting(100, "documents in a batch, or pairs of a file", within="[3, inf)")
-    learning_rate: float = setting(1e-3, "step size of Adam", within="(0, 1]")
     hidden: int = setting(500, "units in each of the two hidden layers", within="[1, 65_536]")
-    bins: int = setting(100, "nodes of the histogram over distances", within="[2, 10_000]")
-    similarity_bins: int = setting(
-        100, "nodes of the histogram over similarities", within="[2, 10_000]"
-    )
     balance: float = setting(
         0.5, "from 0, all pairs weigh the same, to 1, all degrees of similarity do", within="[0, 1]"
     )
     contrast: str = setting(
         "softmax",
         "how pairs are compared; regression fits the similarity of codes to that of the documents",
-        *("softmax", "softplus", "quadratic", REGRESSION),
+        *("softmax", REGRESSION),
     )
-    temperature: float = _temperature(0.1, "distance that makes a triplet e times as probable")
     alpha: float = setting(
         1.0, "α of beta-bernoulli: expected ones of a feature", within="(0, 1_000_000]"
     )
@@ -637,23 +628,8 @@ class MetricRecipe(LabelledRecipe):
         1.0, "β of beta-bernoulli: expected zeros of a feature", within="(0, 1_000_000]"
     )
     components: int = setting(10, "clusters of gaussian-mixture", within="[2, 10_000]")
-    potato_threshold: float = setting(
-        -1.0, "deviations within which a class should stay", within="[-100, 100]"
-    )
-    potato_margin: float = setting(
-        6.0, "further deviations that other classes should stay beyond", within="[0, 100]"
-    )
-    potato_rate: float = setting(
-        0.2, "how fast means and deviations follow the batches", within="(0, 1]"
-    )
     potato_balance: float = setting(
         1.0, "λ, weight of the pairs of other classes beside those of the class", within="[0, 1000]"
-    )
-    potato_average: str = setting(
-        "pairs",
-        "what the loss is a mean of: all pairs of a batch, or each anchor's pairs, then the anchors"
-        " (the poster)",
-        *("pairs", "anchors"),
     )
     potato_geometry: str = setting(
         CODES,
@@ -664,10 +640,6 @@ class MetricRecipe(LabelledRecipe):
     spd_order: int = setting(
         16, "rows to which SPD layers reduce larger matrices", within="[1, 512]"
     )
-    word_dropout: float = setting(
-        0.25, "mean share of a document's words left out of the input", within="[0, 0.5]"
-    )
-    features: str = setting("tf-idf", "input of text encoders", "tf-idf", "log-tf")
 
 
 DISTILLATION = "distillation"
@@ -785,7 +757,20 @@ def former_names(kind: type[BaseRecipe]) -> dict[str, str]:
 
 FIXED: Mapping[type[BaseRecipe], Mapping[str, Any]] = {
     Recipe: {"threshold": "zero"},
-    MetricRecipe: {"threshold": "zero"},
+    MetricRecipe: {
+        "distance": "cosine",
+        "learning_rate": 1e-3,
+        "bins": 100,
+        "similarity_bins": 100,
+        "temperature": 0.1,
+        "potato_threshold": -1.0,
+        "potato_margin": 6.0,
+        "potato_rate": 0.2,
+        "potato_average": "pairs",
+        "word_dropout": 0.25,
+        "features": "tf-idf",
+        "threshold": "zero",
+    },
     DistillationRecipe: {
         "min_steps": 2000,
         "batch_size": 128,

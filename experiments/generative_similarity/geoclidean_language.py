@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.generative_similarity.program_kernel import ParseTree
 from hummingbit.corpus.lines import ReadError
-from hummingbit.training.programs import ParseTree
 
 KINDS = ("line", "circle")
 

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from hummingbit.training.generative_models import Examples, Numbers, Triplets
-from hummingbit.training.programs import ParseTree
+
+
+class ParseTree(NamedTuple):
+    """A node of a parse tree: its label, and its children in order."""
+
+    label: str
+    children: tuple[ParseTree, ...] = ()
 
 
 def tree_kernel(

@@ -140,9 +140,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_option(
         metric,
         "--similarity-file FILE",
-        "the pairs (JSON lines of a, b, similarity) or programs (of id, program); the tree of"
-        " labels (lines of parent and child), where it is not that of their dotted names; or"
-        " features by id (.npz, .parquet), where they are not the documents' vectors",
+        "the pairs (JSON lines of a, b, similarity); the tree of labels (lines of parent and"
+        " child), where it is not that of their dotted names; or features by id (.npz, .parquet),"
+        " where they are not the documents' vectors",
         type=Path,
     )
     add_option(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.training import metric_learning
 from hummingbit.training.data import TrainingData, TrainingDataError, gather
 from hummingbit.training.metric_learning import (
-    DISTANCES,
+    POTATO_MARGIN,
+    POTATO_THRESHOLD,
     GenerativeSimilarity,
     MetricBatch,
     PotatoRanking,
@@ -117,24 +118,22 @@ def test_an_interrupted_run_on_matrices_ends_in_the_same_artifact(
 def potato_loss_in_loops(
     distance_NC: NDArray[np.float64], tags: NDArray[np.bool_], recipe: MetricRecipe
 ) -> float:
-    """The loss of a first batch, whose examples define μ and σ; by anchors, as on the poster."""
+    """The loss of a first batch, whose examples define μ and σ: means over pairs of both kinds."""
     n, n_classes = tags.shape
     z = np.empty_like(distance_NC)
     for c in range(n_classes):
         own = distance_NC[tags[:, c], c]
         z[:, c] = np.log(distance_NC[:, c] / gmean(own)) / np.log(gstd(own, ddof=0))
-    limit = recipe.potato_threshold + recipe.potato_margin
-    anchors = []
-    for c in range(n_classes):
-        for i in (i for i in range(n) if tags[i, c]):
-            near = [z[j, c] - recipe.potato_threshold for j in range(n) if tags[j, c] and j != i]
-            far = [limit - z[j, c] for j in range(n) if not tags[j, c]]
-            means = [
-                float(np.mean([d for d in distances if d > 0] or [0.0]))
-                for distances in (near, far)
-            ]
-            anchors.append(means[0] + recipe.potato_balance * means[1])
-    return float(np.mean(anchors))
+    limit = POTATO_THRESHOLD + POTATO_MARGIN
+    near, far = [], []
+    for i in range(n):
+        for c in range(n_classes):
+            if tags[i, c]:
+                near.append(z[i, c] - POTATO_THRESHOLD)
+            else:
+                far.append(limit - z[i, c])
+    means = [float(np.mean([d for d in one if d > 0] or [0.0])) for one in (near, far)]
+    return means[0] + recipe.potato_balance * means[1]
 
 
 @pytest.mark.parametrize("geometry", ["affine-invariant", "log-euclidean"])
@@ -149,10 +148,7 @@ def test_the_potatoes_of_matrices_are_those_of_loops(geometry: str) -> None:
         RECIPE,
         n_bits=16,
         potato_geometry=geometry,
-        potato_average="anchors",
         potato_balance=0.7,
-        potato_threshold=-0.5,
-        potato_margin=2.0,
     )
     scaled = u / np.sqrt(4 * 16)
     code_distance = np.stack(
@@ -175,7 +171,6 @@ def test_the_potatoes_of_matrices_are_those_of_loops(geometry: str) -> None:
         torch.tensor([0]),
         torch.tensor([1]),
         torch.tensor([0.0]),
-        DISTANCES["cosine"],
         torch.from_numpy(matrices),
     )
     expected = potato_loss_in_loops(code_distance, tags, recipe) + potato_loss_in_loops(
@@ -260,26 +255,6 @@ def test_labels_that_are_numbers_are_grades(tmp_path: Path) -> None:
     assert near < far
 
 
-def test_every_distance_is_that_of_the_bits_in_the_end() -> None:
-    signs = torch.randint(0, 2, (9, 16), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
-    expected = (signs[:, None] != signs[None]).float().mean(dim=2)
-    assert set(metric_learning.DISTANCES) == set(
-        next(field for field in fields(MetricRecipe) if field.name == "distance").metadata[
-            "choices"
-        ]
-    )
-    for distance in metric_learning.DISTANCES.values():
-        torch.testing.assert_close(distance(signs), expected, atol=1e-6, rtol=0)
-
-
-def test_relaxed_hamming_distances_train_too(tmp_path: Path) -> None:
-    data, queries = gather(topic_vectors(300)), gather(topic_vectors(60, seed=1))
-    recipe = replace(RECIPE, distance="hamming")
-    encoder = train_metric(data, recipe, tmp_path / "e", progress=False).encoder
-    found = evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@10"])
-    assert found.expected["P@10"] > 0.85
-
-
 def test_pairs_that_a_user_lists(tmp_path: Path) -> None:
     documents = topic_vectors(200)
     rng = np.random.default_rng(0)
@@ -309,11 +284,14 @@ def test_a_batch_of_one_class_is_explained(tmp_path: Path) -> None:
         train_metric(data, recipe, tmp_path / "e", progress=False)
 
 
-def test_degrees_that_the_bins_do_not_tell_apart_are_explained(tmp_path: Path) -> None:
+def test_degrees_that_the_bins_do_not_tell_apart_are_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = {"food": "1", "sea": "1.1", "algebra": "1.2"}
     documents = [replace(d, labels=(name[d.labels[0]],)) for d in topic_vectors(60)]
     data = gather([*documents, Document("far", vector=documents[0].vector, labels=("90",))])
-    recipe = replace(RECIPE, similarity="graded", similarity_bins=2, batch_size=30)
+    monkeypatch.setattr(metric_learning, "SIMILARITY_BINS", 2)
+    recipe = replace(RECIPE, similarity="graded", batch_size=30)
     with pytest.raises(TrainingDataError, match="continuous-histogram: similarity: all 435 pairs"):
         train_metric(data, recipe, tmp_path / "e", progress=False)
 
@@ -348,7 +326,6 @@ def test_one_class_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        ("bins", 1, "bins is 1; it must be from 2 to 10,000"),
         ("balance", 1.5, "balance is 1.5; it must be from 0 to 1"),
         ("objective", "triplet", "objective is 'triplet'; it must be one of"),
         ("similarity", "cosine", "similarity is 'cosine'; it must be one of"),
@@ -468,7 +445,6 @@ def test_a_regression_is_the_square_of_equation_2() -> None:
         torch.from_numpy(first),
         torch.from_numpy(second),
         torch.from_numpy(target),
-        DISTANCES["cosine"],
     )
     loss = GenerativeSimilarity(replace(RECIPE, contrast="regression"))(batch)
     expected = np.mean([((1 + c) / 2 - t) ** 2 for c, t in zip(cosine, target, strict=True)])

@@ -84,10 +84,3 @@ def check_batch(student: Tensor, teacher: Tensor) -> None:
 def cosine_distance(x_ND: Tensor) -> Tensor:
     """Return ½ (1 − cos), ``[N, N]``; from 0 to 1."""
     return cosine_dissimilarity(x_ND, x_ND).clamp(0, 1)
-
-
-def relaxed_hamming_distance(b_NB: Tensor) -> Tensor:
-    """Return ‖b_i − b_j‖² / B, ``[N, N]``: for bits of 0 and 1, the share of bits that differ."""
-    norms_N = b_NB.square().sum(dim=1)
-    squares_NN = norms_N[:, None] + norms_N[None, :] - 2 * b_NB @ b_NB.T
-    return (squares_NN / b_NB.shape[1]).clamp(0, 1)

@@ -36,10 +36,9 @@ from experiments.generative_similarity.geoclidean_language import (
     parse_tree,
     read_concepts,
 )
-from experiments.generative_similarity.program_kernel import ProgramKernel
+from experiments.generative_similarity.program_kernel import ParseTree, ProgramKernel
 from hummingbit.cli import main
 from hummingbit.corpus.lines import ReadError
-from hummingbit.training.programs import ParseTree
 
 SQUARE = """
 l1* = line(p1(), p2())

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.generative_similarity.program_kernel import ProgramKernel, tree_kernel
-from hummingbit.training.programs import ParseTree
+from experiments.generative_similarity.program_kernel import ParseTree, ProgramKernel, tree_kernel
 
 trees = st.recursive(
     st.sampled_from("ab").map(ParseTree),

@@ -13,7 +13,6 @@ from hummingbit.training.objectives.dissimilarity import (
     cosine_dissimilarity,
     cosine_distance,
     euclidean_dissimilarity,
-    relaxed_hamming_distance,
 )
 
 
@@ -72,20 +71,6 @@ def test_vectors_without_a_place_or_a_direction_are_named() -> None:
     with pytest.raises(ValueError, match=r"vector 2 .* is zero"):
         cosine_dissimilarity(x, zero)
     assert euclidean_dissimilarity(x, zero).isfinite().all()
-
-
-def test_of_bits_it_is_the_hamming_distance_over_their_number() -> None:
-    bits = np.random.default_rng(0).integers(0, 2, (20, 32), dtype=np.uint8)
-    codes = pack_bits(bits)
-    found = relaxed_hamming_distance(torch.from_numpy(bits).float())
-    expected = hamming_distance(codes[:, None], codes[None]) / 32
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
-
-
-def test_of_relaxed_bits_it_is_the_mean_square() -> None:
-    b = torch.rand(7, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    expected = ((b[:, None] - b[None]) ** 2).mean(dim=2)
-    torch.testing.assert_close(relaxed_hamming_distance(b), expected)
 
 
 def test_euclidean_distances_are_squashed_below_one() -> None:
