@@ -17,7 +17,7 @@ from hummingbit.cli import main
 from hummingbit.errors import ServiceError
 from hummingbit.index.filters import parse_filter
 from hummingbit.service.http.keys import KeysError, create_key
-from tests.support.service import make_data_folder, service_with_keys
+from tests.support.service import SECONDS, make_data_folder, service_with_keys
 
 OWN_WORDS = ["amber", "basalt", "copper"]
 OTHER_WORDS = ["xylem", "yarrow", "zinnia"]
@@ -44,7 +44,8 @@ class Tenant(NamedTuple):
     keys: Path
 
     def http(self, key: str) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {key}"})
+        headers = {"Authorization": f"Bearer {key}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=SECONDS)
 
 
 @pytest.fixture(scope="module")
