@@ -334,6 +334,10 @@ class AnyCollection(Protocol):
         """
 
 
+CheckReplaced = Callable[[Mapping[str, Mapping[str, Any]]], object]
+"""Takes the payloads of the documents that a write would replace, by their ids."""
+
+
 class CollectionBackend(AnyCollection, Protocol):
     """Documents that are searched by their codes. All methods are thread-safe."""
 
@@ -360,6 +364,9 @@ class CollectionBackend(AnyCollection, Protocol):
     def compactions(self) -> int:
         """How often the index was compacted since this process opened the collection."""
 
+    def delete(self, ids: Sequence[str], *, within: Filter | None = None) -> DeleteResult:
+        """See :meth:`AnyCollection.delete`; only documents that match a filter are deleted."""
+
     def within(self, filter: Filter) -> CollectionBackend:  # noqa: A002
         """Return the collection as if it had no other documents than those that match a filter.
 
@@ -380,11 +387,13 @@ class CollectionBackend(AnyCollection, Protocol):
         *,
         batch_size: int = BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
+        check: CheckReplaced | None = None,
     ) -> UpsertResult:
         """Insert documents, or replace those with the same id; durable once this returns.
 
         If an id occurs twice, the last document wins. `progress` is called with the size of each
-        batch.
+        batch. `check` is called before a batch is written, while no other writer can write, and
+        an error that it raises undoes the whole write.
 
         Raises:
             InputError: if a document cannot be encoded, or its code has another length.
@@ -396,11 +405,13 @@ class CollectionBackend(AnyCollection, Protocol):
         documents: Sequence[Document],
         codes: DocumentCodes,
         bookmark: tuple[str, str] | None = None,
+        check: CheckReplaced | None = None,
     ) -> UpsertResult:
         """Insert or replace documents whose codes, ``uint8[N, n_bits / 8]``, are already known.
 
         In a collection with passages, a document with one code is a single passage.
         `bookmark`, a key and a value, is committed in the same transaction as the documents.
+        `check` is that of :meth:`upsert`.
 
         Raises:
             InputError: if `codes` has another shape or type.

@@ -28,6 +28,7 @@ from hummingbit.index.backend import (
     MAX_COMPLETIONS,
     MAX_K,
     AnyCollection,
+    CheckReplaced,
     CollectionBackend,
 )
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
@@ -927,6 +928,7 @@ class Collection(SearchableCollection):
         *,
         batch_size: int = BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
+        check: CheckReplaced | None = None,
     ) -> UpsertResult:
         """See :meth:`upsert`; an error undoes the whole write.
 
@@ -940,16 +942,17 @@ class Collection(SearchableCollection):
                 if progress is not None:
                     progress(len(batch))
 
-        return self._writer.upsert(encoded_batches())
+        return self._writer.upsert(encoded_batches(), check=check)
 
     def upsert_encoded(
         self,
         documents: Sequence[Document],
         codes: DocumentCodes,
         bookmark: tuple[str, str] | None = None,
+        check: CheckReplaced | None = None,
     ) -> UpsertResult:
         """See :meth:`upsert_encoded`; an error undoes it all."""
-        return self._writer.upsert(iter([self._last_of_each_id(documents, codes)]), bookmark)
+        return self._writer.upsert(iter([self._last_of_each_id(documents, codes)]), bookmark, check)
 
     def read_bookmark(self, key: str) -> str | None:
         """Return the last value stored under `key`, or None."""
@@ -969,9 +972,9 @@ class Collection(SearchableCollection):
         """Return those of `ids` that belong to documents of the collection."""
         return set(self.store.read_marks(list(dict.fromkeys(ids))))
 
-    def delete(self, ids: Sequence[str]) -> DeleteResult:
+    def delete(self, ids: Sequence[str], *, within: Filter | None = None) -> DeleteResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.delete`."""
-        return self._writer.delete(ids)
+        return self._writer.delete(ids, within)
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
         """See :meth:`hummingbit.index.backend.CollectionBackend.delete_where`."""

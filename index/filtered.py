@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.backend import CheckReplaced, CollectionBackend
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.facets import Facet, Facets, SortField
 from hummingbit.index.filters import And, Filter, HasId, IsSingle, fields_of, leaves_of
@@ -57,8 +57,7 @@ class FilteredCollection:
     limited to the filter. A document outside counts as missing, and none can be written that would
     be outside. Nothing that is returned depends on documents outside, except that generations and
     cursors count all writes. The encoder may have learned words of other documents, so results name
-    no word that it corrected one of a query to. A caller that writes keeps other writers out
-    meanwhile, because which documents are outside is read before the write.
+    no word that it corrected one of a query to.
     """
 
     def __init__(self, collection: CollectionBackend, filter_: Filter) -> None:
@@ -152,31 +151,56 @@ class FilteredCollection:
 
     # Writes.
 
-    def upsert(self, documents: Iterable[Document]) -> UpsertResult:
+    def upsert(
+        self, documents: Iterable[Document], *, check: CheckReplaced | None = None
+    ) -> UpsertResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.upsert`.
 
         Raises:
             InputError: also if a document would be outside, or its id is that of one outside.
         """
         written = [*documents]
-        self.check_documents(written)
-        return self._collection.upsert(written)
+        self._check_payloads(written)
+        return self._collection.upsert(written, check=self._check_of(written, check))
 
     def upsert_encoded(
         self,
         documents: Sequence[Document],
         codes: DocumentCodes,
         bookmark: tuple[str, str] | None = None,
+        check: CheckReplaced | None = None,
     ) -> UpsertResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.upsert_encoded`."""
-        self.check_documents(documents)
-        return self._collection.upsert_encoded(documents, codes, bookmark)
+        self._check_payloads(documents)
+        checked = self._check_of(documents, check)
+        return self._collection.upsert_encoded(documents, codes, bookmark, checked)
 
     def check_documents(self, documents: Sequence[Document]) -> None:
         """Raise InputError unless the filter allows to write all `documents`."""
+        self._check_payloads(documents)
+        self._check_ids_are_inside(documents, self._outside([item.id for item in documents]))
+
+    def _check_payloads(self, documents: Sequence[Document]) -> None:
         for position, document in enumerate(documents):
             self.check_owned(document.payload_with_labels, "payload", position)
-        outside = self._outside([document.id for document in documents])
+
+    def _check_of(
+        self, documents: Sequence[Document], check: CheckReplaced | None
+    ) -> CheckReplaced:
+        """Return a check that none of the documents that are replaced is outside."""
+
+        def check_replaced(stored: Mapping[str, Mapping[str, Any]]) -> None:
+            matches = self._filter.matches
+            outside = {id_ for id_, payload in stored.items() if not matches(payload)}
+            self._check_ids_are_inside(documents, outside)
+            if check is not None:
+                check(stored)
+
+        return check_replaced
+
+    def _check_ids_are_inside(
+        self, documents: Sequence[Document], outside: Collection[str]
+    ) -> None:
         for position, document in enumerate(documents):
             if document.id in outside:
                 message = "is the id of a document that the filter of the key excludes"
@@ -199,7 +223,7 @@ class FilteredCollection:
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """See :meth:`hummingbit.index.backend.AnyCollection.delete`."""
-        return self._collection.delete(self._inside(ids))
+        return self._collection.delete(ids, within=self._filter)
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
         """See :meth:`hummingbit.index.backend.AnyCollection.delete_where`."""
@@ -213,17 +237,13 @@ class FilteredCollection:
         Raises:
             InputError: also if a document would be outside afterwards.
         """
-        confined = [
-            _ConfinedUpdate(
-                **{
-                    **{field.name: getattr(update, field.name) for field in fields(update)},
-                    "ids": None if update.ids is None else tuple(self._inside(update.ids)),
-                    "filter": None if update.filter is None else self._joined(update.filter),
-                    "within": self,
-                }
-            )
-            for update in updates
-        ]
+        confined: list[_ConfinedUpdate] = []
+        for update in updates:
+            values = {field.name: getattr(update, field.name) for field in fields(update)}
+            if update.ids != ():
+                selected = HasId(update.ids) if update.filter is None else update.filter
+                values |= {"ids": None, "filter": self._joined(selected)}
+            confined.append(_ConfinedUpdate(**values, within=self))
         return self._collection.update_payloads(confined, if_generation)
 
     def check_owned(self, payload: Any, field: str, position: int | None = None) -> None:

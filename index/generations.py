@@ -34,10 +34,11 @@ from hummingbit.foundation.slices import (
     unbroken,
 )
 from hummingbit.index import word_file
+from hummingbit.index.backend import CheckReplaced
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import GenerationChanged, store_error
-from hummingbit.index.filters import Filter
+from hummingbit.index.filters import Filter, ids_of
 from hummingbit.index.kept_vectors import NONE
 from hummingbit.index.languages import AUTO, analyzer_of
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
@@ -683,15 +684,16 @@ class Writer:
         self,
         encoded: Iterator[tuple[list[Document], DocumentCodes]],
         bookmark: tuple[str, str] | None = None,
+        check: CheckReplaced | None = None,
     ) -> UpsertResult:
         """Insert the documents of all batches, or replace those with the same id.
 
         An id may occur again in a later batch, but not within one. `bookmark`, a key and a value,
-        is committed with the documents.
+        is committed with the documents. `check` takes the documents that a batch replaces.
 
         Raises:
             StoreError: if the store cannot be written.
-            Exception: whatever `encoded` raises.
+            Exception: whatever `encoded` or `check` raises.
         """
         # The first batch, often the only one, is encoded before the lock is taken.
         first = [*islice(encoded, 1)]
@@ -699,8 +701,13 @@ class Writer:
             rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
             removed: list[int] = []
             expired = changes.expired_rows()
+            written: set[str] = set()
             for batch, batch_codes in chain(first, encoded):
-                removed += changes.delete([document.id for document in batch])
+                ids = [document.id for document in batch]
+                if check is not None:
+                    check(changes.payloads_of([id_ for id_ in ids if id_ not in written]))
+                    written.update(ids)
+                removed += changes.delete(ids)
                 inserted = changes.insert(batch, batch_codes)
                 rows.append(inserted.rows)
                 codes.append(inserted.codes)
@@ -722,8 +729,8 @@ class Writer:
                 ),
             )
 
-    def delete(self, ids: Sequence[str]) -> DeleteResult:
-        """Delete the documents with these ids and their annotations.
+    def delete(self, ids: Sequence[str], within: Filter | None = None) -> DeleteResult:
+        """Delete the documents with these ids that match a filter, and their annotations.
 
         Raises:
             StoreError: if the store cannot be written.
@@ -731,8 +738,9 @@ class Writer:
         unique = list(dict.fromkeys(ids))
 
         def delete(changes: Changes) -> list[int]:
-            rows = changes.delete(unique)
-            changes.delete_annotations(unique)
+            rows = changes.delete(unique, within)
+            left = () if within is None else changes.payloads_of(unique)
+            changes.delete_annotations([id_ for id_ in unique if id_ not in left])
             return rows
 
         return self._delete(delete)
@@ -769,8 +777,12 @@ class Writer:
             GenerationChanged: if the store is at another generation than `if_generation`.
             StoreError: if the store cannot be written.
         """
-        # Filters read for long. What they find before the lock is taken, is completed under it.
-        filters = [update.filter for update in updates]
+        # Filters read for long, unless they name ids. What they find before the lock is taken, is
+        # completed under it.
+        filters = [
+            update.filter if update.filter is None or ids_of(update.filter) is None else None
+            for update in updates
+        ]
         self._published_index.matching_all(filters)
         with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
             matching = self._published_index.matching_all(filters, alone=True)

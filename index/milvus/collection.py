@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -32,7 +32,7 @@ from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import stepping_aside, unbroken
-from hummingbit.index.backend import BATCH_SIZE
+from hummingbit.index.backend import BATCH_SIZE, CheckReplaced
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.collection import SearchableCollection
 from hummingbit.index.encoding import batches, encode_documents, last_of_each_id
@@ -228,6 +228,7 @@ class MilvusCollection(SearchableCollection):
         *,
         batch_size: int = BATCH_SIZE,
         progress: Callable[[int], object] | None = None,
+        check: CheckReplaced | None = None,
     ) -> UpsertResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.upsert`.
 
@@ -246,7 +247,11 @@ class MilvusCollection(SearchableCollection):
         ready = list(encoded) if isinstance(documents, Sequence) else encoded
         ids: set[str] = set()
         with stepping_aside(), self._one_writer(), unbroken():
+            if isinstance(ready, list):
+                self._check(check, {entity["id"] for _, entities in ready for entity in entities})
             for size, entities in ready:
+                if not isinstance(ready, list):
+                    self._check(check, {entity["id"] for entity in entities} - ids)
                 self._write(entities)
                 ids.update(entity["id"] for entity in entities)
                 if progress is not None:
@@ -258,11 +263,13 @@ class MilvusCollection(SearchableCollection):
         documents: Sequence[Document],
         codes: DocumentCodes,
         bookmark: tuple[str, str] | None = None,  # noqa: ARG002 - see read_bookmark()
+        check: CheckReplaced | None = None,
     ) -> UpsertResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.upsert_encoded`."""
         last, last_codes = self._last_of_each_id(documents, codes)
         entities = self._entities(last, of_whole_documents(last_codes))
         with self._one_writer():
+            self._check(check, {document.id for document in last})
             self._write(entities)
             number = self._progress.finish(changed=bool(entities))
             return UpsertResult(len(entities), number)
@@ -288,8 +295,10 @@ class MilvusCollection(SearchableCollection):
         """Return those of `ids` that belong to documents of the collection."""
         return set(self._store.by_ids(list(dict.fromkeys(ids)), ["row"]))
 
-    def delete(self, ids: Sequence[str]) -> DeleteResult:
+    def delete(self, ids: Sequence[str], *, within: Filter | None = None) -> DeleteResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.delete`."""
+        if within is not None:
+            return self.delete_where(And((HasId(tuple(ids)), within))) if ids else self._delete([])
         with self._one_writer():
             return self._delete(list(self._store.by_ids(list(dict.fromkeys(ids)), ["row"])))
 
@@ -553,6 +562,12 @@ class MilvusCollection(SearchableCollection):
                 # Part of it may have been written, and the next read must show that.
                 self._store.wait_for_all()
                 raise
+
+    def _check(self, check: CheckReplaced | None, ids: Collection[str]) -> None:
+        """Call `check` with the payloads of the documents with these ids, before a write."""
+        if check is not None:
+            stored = self._store.by_ids([*ids], ["payload", "original"])
+            check({id_: to_payload(entity) for id_, entity in stored.items()})
 
     def _check_no_expiry(self, payload: Mapping[str, Any]) -> None:
         if payload.get(EXPIRES_AT) is not None:

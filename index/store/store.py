@@ -343,13 +343,26 @@ class Changes:
         self.has_expiries = has_expiries(connection)
         """Whether the store has, or had, documents that expire."""
 
-    def delete(self, ids: Sequence[str]) -> list[int]:
+    def delete(self, ids: Sequence[str], within: Filter | None = None) -> list[int]:
         """Delete the documents with these ids; unknown ids are ignored.
 
-        Return the rows that the index loses, ascending.
+        So are those of documents that do not match a filter. Return the rows that the index loses,
+        ascending.
         """
         query = "SELECT row, length(code) FROM documents WHERE id IN "
-        return self._delete_rows(in_chunks(self._connection, query, storable_ids(ids)))
+        stored = in_chunks(self._connection, query, storable_ids(ids))
+        if within is not None:
+            rows = np.array(sorted(row for row, _ in stored), dtype=np.int64)
+            inside = {*filter_rows(self._connection, within, rows).tolist()}
+            stored = [record for record in stored if record[0] in inside]
+        return self._delete_rows(stored)
+
+    def payloads_of(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Return the payloads of the documents with these ids; unknown ids are left out."""
+        query = f"SELECT id, payload FROM {unexpired(self._connection)} WHERE id IN "  # noqa: S608 - fixed parts
+        stored = in_chunks(self._connection, query, storable_ids(ids))
+        payloads = _parse_payloads([payload for _, payload in stored])
+        return dict(zip((id_ for id_, _ in stored), payloads, strict=True))
 
     def expired_rows(self) -> Rows:
         """Return the rows of the index of documents that have expired, and are still stored."""

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -220,32 +220,56 @@ class BulkWriter:
             UnknownCollection: if the collection does not exist (any more).
             StoreError: if it cannot be written to.
         """
-        # No writer may come between the check that a document is missing and its creation.
-        alone = self._options.create_only or self._filter is not None
-        with self._gate.closed() if alone else self._gate.writing():
+        with self._gate.writing():
             collection = visible(self._folder.collection(self._name), self._filter)
             check_fingerprint(collection, self._options.encoder_fingerprint)
             if self._resume is not None:
                 self._resume.begin_batch(collection, self.result.counts())
             self.result.generation = collection.generation
             valid = [*self._parse_lines(collection, lines)]
-            if isinstance(collection, FilteredCollection):
-                valid = self._drop_outside(collection, valid)
-            if self._options.skip_unchanged:
-                valid = self._drop_unchanged(collection, valid)
-            if self._options.create_only:
-                valid = self._drop_existing(collection, valid)
-            self.result.written += len(valid)
-            latest = _last_of_each_id(valid)
-            bookmark = self._batch_bookmark()
-            if latest:
-                documents = [line.document for line in latest]
-                settings = collection.encoder, collection.n_bits, collection.passages
-                codes = encode_documents(documents, *settings)
-                written = collection.upsert_encoded(documents, codes, bookmark)
-                self.result.generation = written.generation
-            elif bookmark is not None:
+            is_written = False
+            while not is_written:
+                valid = self._allowed(collection, valid)
+                is_written = self._write_lines(collection, valid)
+
+    def _allowed(self, collection: CollectionBackend, lines: list[Line]) -> list[Line]:
+        """Return the lines to write, and refuse those that may not be written."""
+        if isinstance(collection, FilteredCollection):
+            lines = self._drop_outside(collection, lines)
+        if self._options.skip_unchanged:
+            lines = self._drop_unchanged(collection, lines)
+        if self._options.create_only:
+            lines = self._drop_existing(collection, lines)
+        return lines
+
+    def _write_lines(self, collection: CollectionBackend, lines: list[Line]) -> bool:
+        """Write the lines and where the job is; return False if one may not be written any more.
+
+        Another writer has written its document since.
+        """
+        self.result.written += len(lines)
+        latest = _last_of_each_id(lines)
+        bookmark = self._batch_bookmark()
+        if not latest:
+            if bookmark is not None:
                 collection.set_bookmark(*bookmark)
+            return True
+        documents = [line.document for line in latest]
+        settings = collection.encoder, collection.n_bits, collection.passages
+        codes = encode_documents(documents, *settings)
+        try:
+            written = collection.upsert_encoded(documents, codes, bookmark, self._check_replaced)
+        except InputError as error:
+            if error.field != "id":
+                raise
+            self.result.written -= len(lines)
+            return False
+        self.result.generation = written.generation
+        return True
+
+    def _check_replaced(self, stored: Collection[str]) -> None:
+        if stored and self._options.create_only:
+            raise InputError("id", "is that of a document that exists")
 
     def record(self) -> None:
         """Save what was done so far in the record of the job, if it is one.

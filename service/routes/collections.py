@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Annotated, Any, cast
 from weakref import WeakKeyDictionary
@@ -57,7 +58,6 @@ from hummingbit.service.routes.dependencies import (
     state_of,
     visible_collection,
     wants_async,
-    writing_documents,
 )
 from hummingbit.service.routes.jobs import ACCEPTED, SubmitOf, accepted_response
 from hummingbit.service.routes.search import short_or_long
@@ -238,15 +238,17 @@ def upsert_documents(
             if position % CHECKED_AT_ONCE == 0:
                 checkpoint()
             documents.append(parse_item(item, limits, "documents", position, id=item.id))
-    # No writer may come between the check that a document is missing and its creation.
-    with writing_documents(state, gate, alone=create_only), stage(request, "store"):
+
+    def check_missing(stored: Collection[str]) -> None:
+        if create_only:
+            _check_missing(documents, stored)
+
+    with gate.writing(), stage(request, "store"):
         collection = visible_collection(state, folder, name)
         check_fingerprint(collection, body.encoder_fingerprint)
-        if create_only:
-            _check_missing(collection, documents)
         try:
             with in_turn(request):
-                result = collection.upsert(documents)
+                result = collection.upsert(documents, check=check_missing)
         except InputError as error:
             if error.position is not None and isinstance(collection, FilteredCollection):
                 raise invalid_field(
@@ -290,9 +292,8 @@ def delete_document(request: Request, collection: CollectionOf, id: str) -> Resp
     return Response(status_code=204)
 
 
-def _check_missing(collection: CollectionBackend, documents: list[Document]) -> None:
+def _check_missing(documents: list[Document], existing: Collection[str]) -> None:
     """Raise a ProblemError, 412, that points to the documents that exist."""
-    existing = collection.existing_ids([document.id for document in documents])
     errors = [
         {
             "pointer": pointer("documents", position, "id"),

@@ -65,18 +65,6 @@ def visible_collection(
     return collection
 
 
-@contextmanager
-def writing_documents(
-    state: Mapping[str, Any], gate: WriteGate, *, alone: bool = False
-) -> Iterator[None]:
-    """Write together with others, or `alone`; a key with a filter always writes alone.
-
-    Nobody may move a document out of the filter between the check and the write.
-    """
-    with gate.closed() if alone or state["filter"] is not None else gate.writing():
-        yield
-
-
 CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
 
 
@@ -84,14 +72,6 @@ async def _write_slot(request: Request) -> AsyncIterator[None]:
     state = request.app.state
     gate: WriteGate = state.write_gate
     async with state.write_slots:
-        if request.scope["state"]["filter"] is not None:
-            alone = gate.closed()
-            await run_in_threadpool(alone.__enter__)
-            try:
-                yield
-            finally:
-                alone.__exit__(None, None, None)
-            return
         if not gate.enter(wait=False):
             await run_in_threadpool(gate.enter)
         try:

@@ -46,6 +46,15 @@ def running_service(
     data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS
 ) -> Iterator[httpx.Client]:
     """Serve a data folder from a thread; yield a client for it."""
+    with running_app(data, settings) as (_, client):
+        yield client
+
+
+@contextmanager
+def running_app(
+    data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS
+) -> Iterator[tuple[Any, httpx.Client]]:
+    """Serve a data folder from a thread; yield the application and a client for it."""
     app = create_app(data, settings)
     config = server_config(app, settings)
     config.port = 0
@@ -58,7 +67,7 @@ def running_service(
             time.sleep(0.005)
         port = server.servers[0].sockets[0].getsockname()[1]
         with client_of(f"http://127.0.0.1:{port}") as client:
-            yield client
+            yield app, client
     finally:
         server.should_exit = True
         thread.join()

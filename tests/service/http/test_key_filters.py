@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +16,16 @@ from hypothesis import strategies as st
 
 from hummingbit import Client, Collection, ServedCollection
 from hummingbit.cli import main
+from hummingbit.corpus.document import Document
 from hummingbit.errors import ServiceError
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.filtered import FilteredCollection
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.service.http.keys import KeysError, create_key
-from tests.support.service import SECONDS, make_data_folder, service_with_keys
+from hummingbit.service.settings import Settings
+from tests.support.service import SECONDS, make_data_folder, running_app, service_with_keys
 
 OWN_WORDS = ["amber", "basalt", "copper"]
 OTHER_WORDS = ["xylem", "yarrow", "zinnia"]
@@ -350,6 +358,63 @@ def test_a_tenant_writes_only_what_matches_its_filter(tenant: Tenant) -> None:
     with Client(tenant.url, tenant.reader) as client, pytest.raises(ServiceError) as no:
         client.upsert("notes", [{"id": "n", **own}])
     assert no.value.status == 403
+
+
+def test_a_tenant_never_replaces_what_another_wrote_meanwhile(tmp_path: Path) -> None:
+    own = parse_filter({"field": "tenant", "eq": "alpha"})
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.create_collection("notes", n_bits=16)
+        limited = FilteredCollection(collection, own)
+        ids = [f"d{at}" for at in range(60)]
+
+        def write(target: Any, tenant: str) -> None:
+            for id_ in ids:
+                with suppress(InputError):
+                    target.upsert([Document(id_, code="0f0f", payload={"tenant": tenant})])
+
+        writers = [(limited, "alpha"), (collection, "beta"), (limited, "alpha")]
+        with ThreadPoolExecutor(len(writers)) as pool:
+            [*pool.map(lambda writer: write(*writer), writers)]
+        stored = {
+            document.id: document.payload["tenant"] for document in collection.all_documents()
+        }
+        assert stored == dict.fromkeys(ids, "beta")
+        limited.delete(ids)
+        limited.update_payloads([PayloadUpdate(tuple(ids), set={"seen": True})])
+        assert {*stored.values()} == {"beta"}
+        assert len(collection) == len(ids)
+
+
+def test_a_tenant_writes_beside_a_write_that_takes_long(tmp_path: Path) -> None:
+    """Otherwise writers of tenants, each alone, would keep all others waiting."""
+    own = parse_filter({"field": "tenant", "eq": "alpha"})
+    with DataFolder(tmp_path, writable=True) as folder:
+        folder.create_collection("notes", n_bits=16)
+    settings = Settings(data_dir=tmp_path)
+    keys = settings.keys_path
+    key = create_key(keys, "own", "write", collections=["notes"], filter=own)
+    document = {"id": "a", "code": "0f0f", "payload": {"tenant": "alpha"}}
+    with running_app(tmp_path, settings) as (app, http):
+        http.headers["Authorization"] = f"Bearer {key}"
+        gate = app.state.write_gate
+        assert gate.enter(wait=False)  # as a write to any collection does
+        try:
+            for headers in ({}, {"If-None-Match": "*"}):
+                body = {"documents": [{**document, "id": f"a{len(headers)}"}]}
+                answer = http.put(f"{NOTES}/documents", json=body, headers=headers)
+                assert answer.status_code == 200, answer.text
+                lines = {"Content-Type": "application/x-ndjson", **headers}
+                answer = http.post(
+                    f"{NOTES}/documents:bulk",
+                    content=json.dumps({**document, "id": f"b{len(headers)}"}),
+                    headers=lines,
+                )
+                assert answer.json()["written"] == 1
+            update = {"updates": [{"ids": ["a0"], "set": {"seen": True}}]}
+            assert http.post(f"{NOTES}/documents:payload", json=update).json()["updated"] == 1
+            assert http.delete(f"{NOTES}/documents/a0").status_code == 204
+        finally:
+            gate.leave()
 
 
 OF_TWO_TENANTS: list[dict[str, Any]] = [
