@@ -241,7 +241,7 @@ class FilteredCollection:
         for update in updates:
             values = {field.name: getattr(update, field.name) for field in fields(update)}
             if update.ids != ():
-                selected = HasId(update.ids) if update.filter is None else update.filter
+                selected = update.filter if update.ids is None else HasId(update.ids)
                 values |= {"ids": None, "filter": self._joined(selected)}
             confined.append(_ConfinedUpdate(**values, within=self))
         return self._collection.update_payloads(confined, if_generation)
