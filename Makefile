@@ -151,6 +151,11 @@ faults: $(VENV)/.dev ## Kill the service, the store, and jobs at every step; sim
 soak: $(VENV)/.dev ## Search and write with 32 clients, and compare every response with an oracle (SOAK_SECONDS=120)
 	$(BIN)/python -m pytest -m soak -s tests
 
+.PHONY: public-data
+public-data: $(VENV)/.dev ## Compare the public data sets in HUMMINGBIT_DATA, and figures on them, with what is published
+	@test -d "$$HUMMINGBIT_DATA" || { echo "set HUMMINGBIT_DATA to the folder of the data sets"; exit 1; }
+	$(BIN)/python -m pytest -m public_data tests
+
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## Send generated, expensive and broken requests, and compare searches with an oracle
 	$(BIN)/python -m pytest -m fuzz -s --hypothesis-profile other-examples tests

@@ -190,7 +190,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     validation_ : mapping
         Metrics on the rows held out; empty if there were none.
     warnings_ : tuple of str
-        Problems of the codes, one sentence each.
+        Problems of the codes, one sentence each. `fit` also warns of them.
 
     Examples
     --------
@@ -259,6 +259,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.classes_ = np.array(data.classes, dtype=np.str_)
         self.validation_: Mapping[str, Any] = trained.validation
         self.warnings_: tuple[str, ...] = trained.warnings
+        for sentence in self.warnings_:
+            warnings.warn(sentence, stacklevel=2)
         labelled = np.flatnonzero(data.tags.any(axis=1))
         self._shown_labels = [labels[row] for row in labelled]
         self._shown_codes = self.encoder_.encode(data.take(labelled))

@@ -68,6 +68,7 @@ from hummingbit.training.text_features import MIN_DOCUMENTS, fit_text_features
 # Golden inputs are chosen among this many of the first training documents.
 _EXAMPLES = 1000
 # Codes have collapsed if there are this many documents or more for each distinct code.
+_FEW_DOCUMENTS = 10
 _DOCUMENTS_PER_CODE = 50
 # A person reads ten hits: words can be ahead there and behind among the first hundred.
 _METRICS = ("P@10", *DEFAULT_METRICS)
@@ -252,7 +253,8 @@ def write_encoder(
         metadata["hybrid_weight_trials"] = trials
     labelled_ids = tuple(data.ids[row] for row in parts.labelled)
     examples = parts.training[:_EXAMPLES]
-    warnings = collapse_warnings(measured.encode(known.take(examples)))
+    codes_of_examples = measured.encode(known.take(examples))
+    warnings = (*few_warnings(len(data)), *collapse_warnings(codes_of_examples))
     if vectors is not None:
         margins = measured.least_margins(known.take(examples))
         examples = examples[np.argsort(-margins, kind="stable")[:GOLDEN_INPUTS]]
@@ -296,6 +298,15 @@ def _with_fitted_weight(
     curve = made_curve(items)
     weight = fitted_weight(curve, of_model=encoder.is_slow)
     return replace(encoder, hybrid_weight=weight), curve_means(curve)
+
+
+def few_warnings(n_documents: int) -> tuple[str, ...]:
+    """Return a warning if there are fewer than :data:`_FEW_DOCUMENTS`, else nothing."""
+    if n_documents >= _FEW_DOCUMENTS:
+        return ()
+    found = f"the codes were learned from {counted(n_documents, 'document')}"
+    hint = f"give {_FEW_DOCUMENTS} or more, or search by words alone, which learns nothing"
+    return (f"{found}, which say little about others; {hint}",)
 
 
 def collapse_warnings(codes: Codes) -> tuple[str, ...]:

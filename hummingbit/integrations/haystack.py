@@ -5,10 +5,13 @@ Source of the interfaces: https://docs.haystack.deepset.ai/docs/document-store
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from haystack import component, default_from_dict, default_to_dict
 from haystack.dataclasses import Document
@@ -29,12 +32,18 @@ from hummingbit.integrations.narrowing import (
     any_of,
     documents_that_may_match,
     equal_to_any,
+    has_id,
     in_order,
+    log_added,
     matching_hits,
     present,
 )
 from hummingbit.served import AnyOpenCollection, ServedCollection
 
+_LOGGER = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
 Filters = Mapping[str, Any]
 """A comparison (field, operator, value) or a logic (operator, conditions), as Haystack has them."""
 
@@ -42,6 +51,19 @@ BOUND_NAMES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 OPERATORS = ("==", "!=", *BOUND_NAMES, "in", "not in")
 FIELDS = frozenset(field.name for field in fields(Document))
 """The names that filters read from a document itself; other names are those of metadata."""
+
+
+def _in_thread(method: Callable[P, Answer]) -> Callable[P, Coroutine[Any, Any, Answer]]:
+    """Return a method to be awaited, which calls `method` in another thread.
+
+    Pipelines that run asynchronously await the methods of a store by these names.
+    """
+
+    @functools.wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> Answer:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    return call
 
 
 class HummingbitDocumentStore:
@@ -123,7 +145,7 @@ class HummingbitDocumentStore:
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
     ) -> int:
-        """Write documents, all or none of them, and return how many were written.
+        """Write documents, all or none of them, and return how many were given to be written.
 
         Without a policy, a document that already exists is an error, as with ``FAIL``. Documents of
         the list with the same id are treated as if one of them had existed before.
@@ -138,9 +160,9 @@ class HummingbitDocumentStore:
             raise ValueError("documents must be a list of Haystack's documents")
         if policy == DuplicatePolicy.OVERWRITE:
             if documents:
-                self.collection.add(
-                    [_record(document) for document in documents], on_repeated_id="last"
-                )
+                records = [_record(document) for document in documents]
+                added = self.collection.add(records, on_repeated_id="last")
+                log_added(_LOGGER, added, self.collection.name)
             return len(documents)
         seen = self.collection.existing_ids([document.id for document in documents])
         new = []
@@ -152,7 +174,10 @@ class HummingbitDocumentStore:
                 raise DuplicateDocumentError(
                     f"document {document.id!r} already exists or occurs twice"
                 )
-        return self.collection.add([_record(document) for document in new]) if new else 0
+        if new:
+            added = self.collection.add([_record(document) for document in new])
+            log_added(_LOGGER, added, self.collection.name)
+        return len(new)
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents by id; unknown ids are ignored."""
@@ -185,7 +210,9 @@ class HummingbitDocumentStore:
         filters: Filters | None = None,
         ranking: str | None = None,
     ) -> list[Document]:
-        """Return the `top_k` best documents, each with the score of `ranking`."""
+        """Return the `top_k` best documents, each with the score of `ranking`; none for 0."""
+        if top_k == 0:
+            return []
         if filters:
             hits = matching_hits(
                 self.collection,
@@ -198,6 +225,16 @@ class HummingbitDocumentStore:
         else:
             hits = [*self.collection.search(query, limit=top_k, ranking=ranking)]
         return [replace(_hit_document(hit), score=hit.score) for hit in hits]
+
+    close_async = _in_thread(close)
+    count_documents_async = _in_thread(count_documents)
+    filter_documents_async = _in_thread(filter_documents)
+    write_documents_async = _in_thread(write_documents)
+    delete_documents_async = _in_thread(delete_documents)
+    delete_all_documents_async = _in_thread(delete_all_documents)
+    delete_by_filter_async = _in_thread(delete_by_filter)
+    update_by_filter_async = _in_thread(update_by_filter)
+    search_async = _in_thread(search)
 
     def _matching(self, filters: Filters | None, *, required: bool = False) -> Iterator[Document]:
         """Yield the documents that match; unless `required`, empty filters match all."""
@@ -230,9 +267,19 @@ class HummingbitRetriever:
     ) -> dict[str, Any]:
         """Search the store; the arguments given here replace those of the retriever."""
         documents = self.document_store.search(
-            query, top_k or self.top_k, filters or self.filters, self.ranking
+            query,
+            self.top_k if top_k is None else top_k,
+            filters or self.filters,
+            self.ranking,
         )
         return {"documents": documents}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """See :meth:`run`."""
+        return await asyncio.to_thread(self.run, query, top_k, filters)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what :meth:`from_dict` takes."""
@@ -271,6 +318,11 @@ class HummingbitTextEmbedder:
         """Embed a query."""
         return {"embedding": self._loaded.query_weights([text])[0].tolist()}
 
+    @component.output_types(embedding=list[float])
+    async def run_async(self, text: str) -> dict[str, Any]:
+        """See :meth:`run`."""
+        return await asyncio.to_thread(self.run, text)
+
 
 @component
 class HummingbitDocumentEmbedder:
@@ -290,6 +342,11 @@ class HummingbitDocumentEmbedder:
             for document, row in zip(documents, margins, strict=True)
         ]
         return {"documents": embedded}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(self, documents: list[Document]) -> dict[str, Any]:
+        """See :meth:`run`."""
+        return await asyncio.to_thread(self.run, documents)
 
 
 def narrowing(filters: Filters) -> Filter | None:
@@ -318,6 +375,9 @@ def _narrowed_comparison(field: str, operator: str, value: Any) -> Filter | None
         raise FilterError(f"operator is {operator!r}; it must be one of {', '.join(OPERATORS)}")
     if operator in ("in", "not in") and not isinstance(value, list):
         raise FilterError(f"{field}: the value of {operator!r} is {value!r}; it must be a list")
+    if field == "id" and operator in ("==", "in"):
+        ids = value if operator == "in" else [value]
+        return None if any(map(_can_be_date, ids)) else has_id(ids)
     payload_field = field if field.startswith("meta.") else f"meta.{field}"
     parts = [
         _narrowed_place(field, at, operator, value) for at in (payload_field, payload_field[5:])

@@ -5,8 +5,10 @@ Source of the interfaces: https://python.langchain.com/api_reference/core/vector
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -31,15 +33,15 @@ from hummingbit.encoder.codes import code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder_loading import load_encoder
-from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.errors import InputError, counted
 from hummingbit.hasher import SemanticHasher
 from hummingbit.index.catalog import SIGN
 from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import Hit
-from hummingbit.inputs import check_several, filter_of
-from hummingbit.integrations.narrowing import refuse_unknown
+from hummingbit.inputs import check_several, filter_of, id_name
+from hummingbit.integrations.narrowing import log_added, refuse_unknown, told
 from hummingbit.served import AnyOpenCollection, exists, open_collection
 
 _LOGGER = logging.getLogger(__name__)
@@ -133,11 +135,20 @@ class HummingbitVectorStore(VectorStore):
                 collection of vectors have the field :data:`PAGE_CONTENT`.
         """
         refuse_unknown("add_texts", unknown)
+        names, added = self._add(texts, metadatas, ids)
+        log_added(_LOGGER, added, self.location)
+        return names
+
+    def _add(
+        self,
+        texts: Iterable[str],
+        metadatas: Sequence[Mapping[str, Any]] | None,
+        ids: Sequence[str | None] | None,
+    ) -> tuple[list[str], int]:
+        """Add texts; return their ids, and what :meth:`Collection.add` returns."""
         contents: Any = list(texts)
-        names = [
-            str(uuid.uuid4()) if id_ is None else id_
-            for id_ in ([None] * len(contents) if ids is None else ids)
-        ]
+        given = [None] * len(contents) if ids is None else ids
+        names = [id_name(f"ids[{at}]", id_) or str(uuid.uuid4()) for at, id_ in enumerate(given)]
         payloads = [{} for _ in contents] if metadatas is None else [*map(plain_value, metadatas)]
         if self._embedding is not None:
             if any(PAGE_CONTENT in payload for payload in payloads):
@@ -148,9 +159,11 @@ class HummingbitVectorStore(VectorStore):
                 for payload, text in zip(payloads, contents, strict=True)
             ]
             contents = np.array(self._embedding.embed_documents(contents), dtype=np.float32)
-        if len(contents):
-            self._collection.add(contents, ids=names, payloads=payloads, on_repeated_id="last")
-        return names
+        if not len(contents):
+            return names, 0
+        return names, self._collection.add(
+            contents, ids=names, payloads=payloads, on_repeated_id="last"
+        )
 
     def delete(
         self,
@@ -186,7 +199,8 @@ class HummingbitVectorStore(VectorStore):
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids; unknown ids are ignored."""
         known = {stored.id: stored for stored in self._collection.get_many(ids)}
-        return [_stored_document(known[id_]) for id_ in ids if id_ in known]
+        names = [id_name("ids", id_) for id_ in ids]
+        return [_stored_document(known[name]) for name in names if name in known]
 
     def similarity_search(
         self,
@@ -324,22 +338,29 @@ class HummingbitVectorStore(VectorStore):
         of :class:`SemanticHasher`. A missing collection of a service has the option `encoder`, the
         name of one of its encoders; by default the encoder that ships or, with `embedding`, the
         signs of its vectors. In both, the option ``encoder=None`` is a collection that is searched
-        by words alone. Without `ids`, a text has the same id each time, so that a rerun replaces
-        what it wrote before.
+        by words alone. Without `ids`, a text with the same metadata has the same id each time, so
+        that a rerun replaces what it wrote before; equal texts of different metadata are all kept,
+        and so are equal ones.
 
         Raises:
             ServiceError: if the key may not create the missing collection, or the service has no
                 such encoder.
             ValueError: as the constructor, or if a service does not take one of the options.
         """
-        names = [_id_of(text) for text in texts] if ids is None else ids
+        for field, values in (("metadatas", metadatas), ("ids", ids)):
+            if values is not None and len(values) != len(texts):
+                counts = f"there are {len(values):,} for {counted(len(texts), 'text')}"
+                raise InputError(field, f"{counts}; there must be one for each")
+        names: list[str | None] = [*_ids_of(texts, metadatas)]
+        if ids is not None:
+            names = [own if id_ is None else id_ for own, id_ in zip(names, ids, strict=True)]
         if client is not None:
             _create_if_missing(client, name, embedding, **options)
             store = cls(client, embedding, collection_name=name)
         else:
             store = cls(cls._open_or_learn(texts, embedding, folder, name, options), embedding)
-        store.add_texts(texts, metadatas, ids=names)
-        _LOGGER.warning("wrote %d texts into %s", len(texts), store.location)
+        _, added = store._add(texts, metadatas, names)
+        _LOGGER.warning("wrote %d texts into %s%s", added, store.location, told(added))
         return store
 
     @classmethod
@@ -444,9 +465,19 @@ def _condition(filter_: Filter | None) -> Filter | None:
     return parts[0] if len(parts) == 1 else {"and": parts}
 
 
-def _id_of(text: str) -> str:
-    """Return the same id for the same text."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, text))
+def _ids_of(texts: Sequence[str], metadatas: Sequence[Mapping[str, Any]] | None) -> list[str]:
+    """Return the same ids for the same texts and metadata; equal ones are counted."""
+    names: list[str] = []
+    counts: Counter[str] = Counter()
+    for text, metadata in zip(texts, metadatas or [{}] * len(texts), strict=True):
+        parts = [text]
+        if metadata:
+            parts.append(json.dumps(plain_value(metadata), sort_keys=True, ensure_ascii=False))
+        content = "\0".join(parts)
+        counts[content] += 1
+        number = f"\0{counts[content]}" if counts[content] > 1 else ""
+        names.append(str(uuid.uuid5(uuid.NAMESPACE_OID, f"{content}{number}")))
+    return names
 
 
 def _stored_document(stored: StoredDocument) -> Document:

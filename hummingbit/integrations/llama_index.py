@@ -5,6 +5,7 @@ Source of the interface: https://developers.llamaindex.ai/python/framework/modul
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,12 +38,16 @@ from hummingbit.integrations.narrowing import (
     any_of,
     documents_that_may_match,
     equal_to_any,
+    has_id,
     in_order,
+    log_added,
     matching_hits,
     present,
     refuse_unknown,
 )
 from hummingbit.served import AnyOpenCollection, open_collection
+
+_LOGGER = logging.getLogger(__name__)
 
 NODE = "node"
 """The field of the payload that holds the node; filters see its metadata as fields."""
@@ -69,9 +74,9 @@ RANGES = {
 class HummingbitVectorStore(BasePydanticVectorStore):
     """A collection as LlamaIndex's vector store.
 
-    If the collection's encoder takes vectors, it encodes the nodes' embeddings. If it takes texts,
-    it encodes the nodes' texts, and queries are texts. A collection without codes is searched by
-    the words of the nodes' texts.
+    If the collection's encoder takes vectors, it encodes the nodes' embeddings; the nodes' texts
+    are searched by their words beside them. If it takes texts, it encodes the nodes' texts, and
+    queries are texts. A collection without codes is searched by the words of the nodes' texts.
     """
 
     stores_text: bool = True
@@ -112,7 +117,8 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         refuse_unknown("add", unknown)
         records = [self._record(node) for node in nodes]
         if records:
-            self._collection.add(records, on_repeated_id="last")
+            added = self._collection.add(records, on_repeated_id="last")
+            log_added(_LOGGER, added, self._collection.name)
         return [node.node_id for node in nodes]
 
     def get_nodes(
@@ -171,13 +177,7 @@ class HummingbitVectorStore(BasePydanticVectorStore):
         """
         refuse_unknown("query", unknown)
         ranking, hybrid = _ranking_of(query)
-        content: Any = query.query_str
-        if self.is_embedding_query:
-            embedding = query.query_embedding
-            content = None if embedding is None else np.array(embedding, dtype=np.float32)
-        if content is None:
-            needed = "query_embedding" if self.is_embedding_query else "query_str"
-            raise ValueError(f"{needed} is None; the collection needs it")
+        content = self._content(query, ranking)
         doc_ids, node_ids = frozenset(query.doc_ids or ()), frozenset(query.node_ids or ())
 
         def holds(hit: Hit) -> bool:
@@ -188,8 +188,9 @@ class HummingbitVectorStore(BasePydanticVectorStore):
                     return False
             return _holds(query.filters, metadata)
 
-        listed = [_listed("ref_doc_id", doc_ids), _listed("node_id", node_ids)]
-        asked = [part for part, ids in zip(listed, (doc_ids, node_ids), strict=True) if ids]
+        of_documents = equal_to_any(f"{NODE}.ref_doc_id", sorted(doc_ids))
+        asked = [of_documents] if doc_ids else []
+        asked += [has_id(sorted(node_ids))] if node_ids else []
         hits = matching_hits(
             self._collection,
             content,
@@ -208,10 +209,32 @@ class HummingbitVectorStore(BasePydanticVectorStore):
     def _record(self, node: BaseNode) -> dict[str, Any]:
         metadata = node_to_metadata_dict(node, flat_metadata=self.flat_metadata)
         payload = {NODE: {"node_id": node.node_id, **metadata}}
-        if not self.is_embedding_query:
-            text = node.get_content(metadata_mode=MetadataMode.NONE)
-            return {"id": node.node_id, "text": text, "payload": payload}
-        return {"id": node.node_id, "vector": node.get_embedding(), "payload": payload}
+        text = node.get_content(metadata_mode=MetadataMode.NONE)
+        record = {"id": node.node_id, "text": text, "payload": payload}
+        return record | ({"vector": node.get_embedding()} if self.is_embedding_query else {})
+
+    def _content(self, query: VectorStoreQuery, ranking: str | None) -> dict[str, Any]:
+        """Return what a ranking searches for: the text of a query, its embedding, or both.
+
+        Raises:
+            ValueError: if the query lacks one of them.
+        """
+        needed: dict[str, Any] = {}
+        if not self.is_embedding_query or ranking in (BM25, HYBRID):
+            needed["text"] = query.query_str
+        if self.is_embedding_query and ranking != BM25:
+            embedding = query.query_embedding
+            needed["vector"] = None if embedding is None else np.array(embedding, dtype=np.float32)
+        fields = {"text": "query_str", "vector": "query_embedding"}
+        for name, value in needed.items():
+            if value is None:
+                mode = f"the mode {query.mode.value!r} of a collection of {self._kind}s needs it"
+                raise ValueError(f"{fields[name]} is None; {mode}")
+        return needed
+
+    @property
+    def _kind(self) -> str:
+        return "vector" if self.is_embedding_query else "text"
 
     def _matching(
         self, node_ids: list[str] | None, filters: MetadataFilters | None
@@ -253,14 +276,6 @@ def _ranking_of(query: VectorStoreQuery) -> tuple[str | None, Mapping[str, float
         return ASYMMETRIC if alpha else BM25, None
     share = min(max(alpha, LEAST_SHARE), 1 - LEAST_SHARE)
     return HYBRID, {"codes": share / (1 - share)}
-
-
-def _listed(field: str, ids: frozenset[str]) -> Filter | None:
-    """Return a condition that holds wherever a field of nodes is one of `ids`.
-
-    Documents that LlamaIndex did not add have no such field.
-    """
-    return equal_to_any(f"{NODE}.{field}", sorted(ids))
 
 
 def _narrowing(filters: MetadataFilters | None) -> Filter | None:

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hummingbit.clients.client import Client
 from hummingbit.clients.transport import ServiceError
@@ -91,11 +92,16 @@ class StoreResult(BaseModel):
     """A document that was stored."""
 
     id: str
+    replaced: bool | None = Field(
+        description="Whether a document had this id before; null if that cannot be told."
+    )
     documents: int = Field(description="How many documents the collection has now.")
 
 
 class LabelledText(BaseModel):
     """A query whose label is known."""
+
+    model_config = ConfigDict(extra="forbid")
 
     text: str
     label: str
@@ -144,7 +150,6 @@ def make_server(
         if single is not None
         else f"The collections of list_collections hold {texts}. Every other tool names one."
     )
-    server = MCPServer("hummingbit", instructions=instructions, version=version("hummingbit"))
     offered: list[tuple[Callable[..., BaseModel], ToolAnnotations]] = [
         (tools.find, _READS),
         (tools.get, _READS),
@@ -152,12 +157,39 @@ def make_server(
     ]
     if not read_only:
         offered += [(tools.store, _STORES), (tools.delete, _DELETES)]
-    if single is None:
-        server.add_tool(tools.list_collections, annotations=_READS)
+    made = [] if single is not None else [_strict_tool(tools.list_collections, _READS)]
     for tool, hints in offered:
         function = tool if single is None else _without_name(tool, single.name)
-        server.add_tool(function, annotations=hints)
-    return server
+        made.append(_strict_tool(function, hints))
+    return MCPServer(
+        "hummingbit", instructions=instructions, version=version("hummingbit"), tools=made
+    )
+
+
+def _strict_tool(function: Callable[..., BaseModel], hints: ToolAnnotations) -> Tool:
+    """Return a tool that refuses arguments that it does not know, and names those that it does.
+
+    The models of the SDK ignore them, so a misspelt filter would find everything.
+    """
+    tool = Tool.from_function(function, annotations=hints)
+    lenient = tool.fn_metadata.arg_model
+    names = [*lenient.model_fields]
+
+    def refuse_unknown(given: Any) -> Any:
+        if isinstance(given, Mapping) and (unknown := given.keys() - {*names}):
+            known = ", ".join(names) or "none"
+            raise ValueError(f"there is no argument {min(unknown)!r}; the arguments are {known}")
+        return given
+
+    namespace = {
+        "__module__": __name__,
+        "model_config": ConfigDict(extra="forbid"),
+        "refuse_unknown": model_validator(mode="before")(refuse_unknown),
+    }
+    strict = type(lenient)(lenient.__name__, (lenient,), namespace)
+    tool.fn_metadata.arg_model = strict
+    tool.parameters = strict.model_json_schema(by_alias=True)
+    return tool
 
 
 def _without_name(tool: Callable[..., BaseModel], collection: str) -> Callable[..., BaseModel]:
@@ -191,7 +223,7 @@ class _Tools:
         self,
         collection: CollectionName,
         query: str,
-        limit: int = 10,
+        limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = 10,
         filter: dict[str, Any] | None = None,  # noqa: A002
         ranking: RankingName | None = None,
     ) -> FindResult:
@@ -200,9 +232,8 @@ class _Tools:
         `filter` is a condition on metadata, such as {"field": "year", "gte": 1990}; conditions are
         joined by {"and": [...]}, {"or": [...]} and {"not": {...}}.
         """
-        capped = min(limit, MAX_HITS)
         with self._opened(collection) as opened:
-            hits = opened.search(query, limit=capped, filter=filter, ranking=ranking)
+            hits = opened.search(query, limit=limit, filter=filter, ranking=ranking)
         return FindResult(
             hits=[
                 FoundDocument(
@@ -245,8 +276,9 @@ class _Tools:
     ) -> StoreResult:
         """Store a document, and replace the one that has its id."""
         with self._opened(collection) as opened:
-            opened.add([text], ids=[id], payloads=[metadata or {}])
-            return StoreResult(id=id, documents=len(opened))
+            added = opened.add([text], ids=[id], payloads=[metadata or {}])
+            replaced = None if added.replaced is None else bool(added.replaced)
+            return StoreResult(id=id, replaced=replaced, documents=len(opened))
 
     def delete(self, collection: CollectionName, ids: list[str]) -> DeleteResult:
         """Delete documents by their ids; unknown ids are ignored."""

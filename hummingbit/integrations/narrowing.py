@@ -9,15 +9,16 @@ that holds everywhere.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.collection import PAGE
 from hummingbit.index.filters import MAX_PARTS, And, Filter, Or, filter_to_json, parse_filter
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import Hit
-from hummingbit.inputs import QueryContent
+from hummingbit.inputs import Added, QueryContent
 from hummingbit.served import AnyOpenCollection
 
 EXACT_INTEGERS = 2**53
@@ -27,6 +28,12 @@ EXACT_INTEGERS = 2**53
 def present(field: str) -> Filter | None:
     """Return a condition that holds wherever `field` is not null."""
     return _parsed({"field": field, "exists": True})
+
+
+def has_id(ids: Sequence[Any]) -> Filter | None:
+    """Return a condition that holds for the documents with one of `ids`."""
+    texts = [id_ for id_ in ids if isinstance(id_, str)]
+    return _parsed({"has_id": texts}) if texts else None
 
 
 def equal_to_any(field: str, values: Sequence[Any]) -> Filter | None:
@@ -114,6 +121,27 @@ def matching_hits(
         if cursor is None or len(matching) >= limit:
             return matching[:limit]
         size = max(size, min(2 * size, PAGE))
+
+
+def told(added: int) -> str:
+    """Return what a call of `add` reports besides the number, as the end of a sentence."""
+    parts = []
+    if isinstance(added, Added):
+        if added.replaced:
+            parts.append(f"; replaced {counted(added.replaced, 'document')}")
+        if added.repeated:
+            dropped = counted(added.repeated, "document")
+            parts.append(f"; dropped {dropped}, because a later one has the same id")
+    return "".join(parts)
+
+
+def log_added(logger: logging.Logger, added: int, where: str) -> None:
+    """Log how many documents were added, and what else became of them.
+
+    It is a warning if documents were dropped; to replace others is what a second run is for.
+    """
+    level = logging.WARNING if getattr(added, "repeated", 0) else logging.INFO
+    logger.log(level, "wrote %s into %s%s", counted(int(added), "document"), where, told(added))
 
 
 def refuse_unknown(method: str, unknown: Mapping[str, Any]) -> None:

@@ -1,7 +1,6 @@
 import importlib.util
 import json
 import lzma
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -226,11 +225,9 @@ CLASSES = {
 }
 
 
+@pytest.mark.public_data
 @pytest.mark.parametrize("name", REAL)
 def test_the_public_data_has_the_counts_it_is_known_by(name: str) -> None:
-    root = os.environ.get("HUMMINGBIT_DATA")
-    if not root or not Path(root).is_dir():
-        pytest.skip("HUMMINGBIT_DATA does not name a folder with the public data sets")
     seen: set[str] = set()
     labels: Counter[str] = Counter()
     for split, count in zip(DATASETS[name], REAL[name], strict=True):
@@ -254,11 +251,9 @@ JUDGED_COUNTS = {
 }
 
 
+@pytest.mark.public_data
 @pytest.mark.parametrize("name", JUDGED_COUNTS)
 def test_judged_collections_have_the_queries_that_were_judged(name: str) -> None:
-    root = os.environ.get("HUMMINGBIT_DATA")
-    if not root or not Path(root).is_dir():
-        pytest.skip("HUMMINGBIT_DATA does not name a folder with the public data sets")
     documents = {document.id for document in read_documents(name)}
     queries = list(load_dataset(name, "queries"))
     qrels = load_qrels(name)

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import json
-import lzma
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +8,7 @@ import numpy as np
 import pytest
 
 from hummingbit.corpus.document import Document
+from hummingbit.corpus.readers import read_documents
 from hummingbit.evaluation import result
 from hummingbit.evaluation.baselines import bm25, logistic_baseline, tfidf_cosine, vector_cosine
 from hummingbit.evaluation.rankings import evaluate_rankings
@@ -165,17 +163,11 @@ def test_scikit_learn_is_not_loaded_until_it_is_used() -> None:
 
 
 def snippets(split: str) -> Labelled:
-    root = os.environ.get("HUMMINGBIT_DATA")
-    path = Path(root or "", "snippets", f"{split}.jsonl.xz")
-    if not root or not path.exists():
-        pytest.skip("needs the Snippets data set: set HUMMINGBIT_DATA to the folder that has it")
-    with lzma.open(path, "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
-    return Labelled(
-        [record["text"] for record in records], [(record["label"],) for record in records]
-    )
+    documents = list(read_documents(f"snippets:{split}"))
+    return Labelled([document.text or "" for document in documents], [d.labels for d in documents])
 
 
+@pytest.mark.public_data
 def test_the_baselines_on_snippets() -> None:
     database, queries = snippets("train"), snippets("test")
     cosine = tfidf_cosine(database, queries)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import hummingbit.hasher
 from hummingbit import SemanticHasher, load_encoder
@@ -38,19 +38,21 @@ def without_array_api(check: Any) -> bool:
     return bool(getattr(check, "func", check).__name__ != "check_array_api_input")
 
 
-@parametrize_with_checks([SemanticHasher(n_bits=8, epochs=1)])  # type: ignore[untyped-decorator]
-def test_vectors_pass_every_check_of_scikit_learn(estimator: Any, check: Any) -> None:
-    if not without_array_api(check):
-        pytest.skip("SCIPY_ARRAY_API is not set")
-    check(estimator)
+ESTIMATOR = SemanticHasher(n_bits=8, epochs=1)
+CHECKS = [*filter(without_array_api, (check for _, check in estimator_checks_generator(ESTIMATOR)))]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: getattr(check, "func", check).__name__)
+def test_vectors_pass_every_check_of_scikit_learn(check: Any) -> None:
+    check(clone(ESTIMATOR))
 
 
 def test_fitting_a_data_frame_names_the_column_to_choose() -> None:
     frame = pd.DataFrame({"title": ["a b"] * 9, "body": ["the moon and the sea"] * 9, "year": 9})
     with pytest.raises(ValueError, match=r"'title', 'body', 'year'; .* as frame\['body'\]"):
         SemanticHasher(n_bits=16, method="lsh").fit(frame)
-    numbers = pd.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0)[::-1]})
-    assert SemanticHasher(n_bits=8, method="lsh").fit(numbers).transform(numbers).shape == (9, 1)
+    numbers = pd.DataFrame({"x": np.arange(12.0), "y": np.arange(12.0)[::-1]})
+    assert SemanticHasher(n_bits=8, method="lsh").fit(numbers).transform(numbers).shape == (12, 1)
 
 
 def test_labelled_texts_get_codes_that_tell_their_classes(tmp_path: Path) -> None:
@@ -122,6 +124,7 @@ def test_rows_without_a_label_are_unlabelled(y: Any, labelled: int) -> None:
     assert len(hasher.classes_) == 2
 
 
+@pytest.mark.filterwarnings("ignore:the codes were learned from 6 documents")
 @pytest.mark.parametrize(
     ("X", "method"),
     [(TEXTS, "ict"), (np.eye(20), "sne"), (np.eye(20)[:, :4], "lsh"), (np.eye(20)[:6], "lsh")],
@@ -220,3 +223,13 @@ def test_the_examples_of_its_docstring_hold() -> None:
     found = doctest.testmod(hummingbit.hasher)
     assert found.attempted > 0
     assert not found.failed
+
+
+def test_fitting_few_rows_warns() -> None:
+    with pytest.warns(UserWarning, match="learned from 3 documents, which say little about oth"):
+        hasher = SemanticHasher(n_bits=8, settings=SHORT).fit(["a cat", "a dog", "stocks, bonds"])
+    assert len(hasher.warnings_) == 1
+    vectors = np.random.default_rng(0).normal(size=(12, 8))
+    with pytest.warns(UserWarning, match="learned from 9 documents"):
+        SemanticHasher(n_bits=8).fit(vectors[:9])
+    assert SemanticHasher(n_bits=8).fit(vectors).warnings_ == ()

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from haystack import Pipeline
+from haystack.components.retrievers import AutoMergingRetriever
+from haystack.components.writers import DocumentWriter
 from haystack.core.serialization import allow_deserialization_module
 from haystack.dataclasses import ByteStream, Document
 from haystack.document_stores.errors import DuplicateDocumentError
@@ -17,6 +19,15 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 from haystack.testing.document_store import DocumentStoreBaseExtendedTests
+from haystack.testing.document_store_async import (
+    CountDocumentsAsyncTest,
+    DeleteAllAsyncTest,
+    DeleteByFilterAsyncTest,
+    DeleteDocumentsAsyncTest,
+    FilterDocumentsAsyncTest,
+    UpdateByFilterAsyncTest,
+    WriteDocumentsAsyncTest,
+)
 from haystack.utils import Secret
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,6 +39,7 @@ from hummingbit.integrations.haystack import (
     HummingbitDocumentStore,
     HummingbitRetriever,
     HummingbitTextEmbedder,
+    narrowing,
 )
 
 TEXTS = ["a cat and a dog", "dogs and cats", "stocks and bonds", "a bond or a stock"]
@@ -413,3 +425,102 @@ def test_a_pipeline_searches_by_words_alone(tmp_path: Path, served: Any) -> None
             with pytest.raises((InputError, ServiceError)) as refused:
                 HummingbitRetriever(store, ranking="hybrid").run("bonds")
             assert "words alone" in str(refused.value)
+
+
+class TestStoreAwaited(
+    CountDocumentsAsyncTest,
+    WriteDocumentsAsyncTest,
+    DeleteDocumentsAsyncTest,
+    DeleteAllAsyncTest,
+    DeleteByFilterAsyncTest,
+    UpdateByFilterAsyncTest,
+    FilterDocumentsAsyncTest,
+):
+    """The same protocol, awaited."""
+
+    @pytest.fixture
+    def document_store(self, store: HummingbitDocumentStore) -> HummingbitDocumentStore:
+        return store
+
+    async def test_write_documents_async(self, document_store: HummingbitDocumentStore) -> None:
+        document = Document(content="a cat")
+        assert await document_store.write_documents_async([document]) == 1
+        with pytest.raises(DuplicateDocumentError):
+            await document_store.write_documents_async([document])
+
+
+async def test_pipelines_run_asynchronously(store: HummingbitDocumentStore) -> None:
+    whole = Document(id="whole", content="one two three four")
+    parts = [
+        Document(
+            id=f"part{n}",
+            content=word,
+            meta={"__parent_id": "whole", "__level": 1, "__block_size": 1},
+        )
+        for n, word in enumerate(["one", "two", "three", "four"])
+    ]
+    whole.meta |= {"__level": 0, "__block_size": 4, "__children_ids": [part.id for part in parts]}
+    writing = Pipeline()
+    writing.add_component("writer", DocumentWriter(store))
+    written = await writing.run_async({"writer": {"documents": [whole, *parts]}})
+    assert written["writer"]["documents_written"] == 5
+    asking = Pipeline()
+    asking.add_component("retriever", HummingbitRetriever(store, top_k=3, ranking="bm25"))
+    asking.add_component("merging", AutoMergingRetriever(store, threshold=0.1))
+    asking.connect("retriever.documents", "merging.documents")
+    found = await asking.run_async(
+        {
+            "retriever": {
+                "query": "three",
+                "filters": {"field": "meta.__level", "operator": "==", "value": 1},
+            }
+        }
+    )
+    assert [document.id for document in found["merging"]["documents"]] == ["whole"]
+    assert found == asking.run(
+        {
+            "retriever": {
+                "query": "three",
+                "filters": {"field": "meta.__level", "operator": "==", "value": 1},
+            }
+        }
+    )
+
+
+async def test_embedders_run_asynchronously(tmp_path: Path, hasher: SemanticHasher) -> None:
+    folder = str(hasher.save(tmp_path / "encoder"))
+    by_text, by_document = HummingbitTextEmbedder(folder), HummingbitDocumentEmbedder(folder)
+    assert await by_text.run_async(TEXTS[0]) == by_text.run(TEXTS[0])
+    documents = [Document(content=text) for text in TEXTS]
+    assert await by_document.run_async(documents) == by_document.run(documents)
+
+
+def test_a_filter_on_ids_reads_these_documents_only() -> None:
+    one = {"field": "id", "operator": "==", "value": "d1"}
+    some = {"field": "id", "operator": "in", "value": ["d1", "d2"]}
+    both = {"operator": "AND", "conditions": [one, some]}
+    either = {"operator": "OR", "conditions": [one, some]}
+    for filters, ids in ((one, ["d1"]), (some, ["d1", "d2"]), (both, ["d1"]), (either, ["d1"])):
+        condition = narrowing(filters)
+        assert condition is not None
+        assert all(condition.matches({}, id_) for id_ in ids)
+        assert not condition.matches({}, "d3")
+
+
+def test_a_search_for_none_finds_none(store: HummingbitDocumentStore) -> None:
+    store.write_documents([Document(content=text) for text in TEXTS])
+    assert HummingbitRetriever(store, top_k=2).run("cats", top_k=0) == {"documents": []}
+    assert len(HummingbitRetriever(store, top_k=2).run("cats")["documents"]) == 2
+    with pytest.raises(InputError, match="limit"):
+        HummingbitRetriever(store).run("cats", top_k=-1)
+
+
+def test_what_became_of_written_documents_is_logged(
+    store: HummingbitDocumentStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    document = Document(content="a cat")
+    for policy in (DuplicatePolicy.OVERWRITE, DuplicatePolicy.OVERWRITE):
+        store.write_documents([document, document], policy)
+    assert "dropped 1 document, because a later one has the same id" in caplog.text
+    assert "replaced 1 document" in caplog.text

@@ -587,3 +587,58 @@ def test_documents_need_no_embedding(tmp_path: Path) -> None:
     documents = [Document(page_content="bread and jam"), Document(page_content="a violin sonata")]
     store = HummingbitVectorStore.from_documents(documents, folder=tmp_path / "d", encoder=None)
     assert store.similarity_search("violin", k=1)[0].page_content == "a violin sonata"
+
+
+@pytest.mark.parametrize("at_service", [False, True])
+def test_equal_texts_of_different_documents_are_all_kept(
+    tmp_path: Path, request: pytest.FixtureRequest, at_service: bool, caplog: Any
+) -> None:
+    place: dict[str, Any] = {"folder": tmp_path / "data"}
+    if at_service:
+        place = {"client": request.getfixturevalue("served").client}
+    footers = [Document("Page footer.", metadata={"file": f"{n}.pdf", "page": 1}) for n in range(3)]
+    documents = [*footers, Document("A text."), Document("A text."), footers[0]]
+    ids = []
+    for run in range(2):
+        caplog.clear()
+        store = HummingbitVectorStore.from_documents(
+            documents, encoder=None, name="footers", **place
+        )
+        assert len(store.collection) == len(documents)
+        found = store.similarity_search("footer", k=9, filter={"file": "1.pdf"})
+        assert [document.metadata for document in found] == [{"file": "1.pdf", "page": 1}]
+        assert f"wrote 6 texts into {store.location}" in caplog.text
+        assert ("replaced 6 documents" in caplog.text) == (run == 1)
+        ids.append([stored.id for stored in store.collection.documents()])
+        store.collection.close()
+    assert ids[0] == ids[1]
+    # The order of the keys of metadata and of the documents makes no other ids.
+    again = [Document(d.page_content, metadata=dict(sorted(d.metadata.items()))) for d in documents]
+    store = HummingbitVectorStore.from_documents(again[::-1], encoder=None, name="footers", **place)
+    assert {stored.id for stored in store.collection.documents()} == {*ids[0]}
+    store.collection.close()
+
+
+def test_ids_that_some_documents_lack_are_those_of_their_texts(tmp_path: Path) -> None:
+    documents = [Document("a cat", id="a"), Document("a dog")]
+    for _ in range(2):
+        store = HummingbitVectorStore.from_documents(documents, encoder=None, folder=tmp_path / "d")
+        assert len(store.collection) == 2
+        assert store.get_by_ids(["a"])[0].page_content == "a cat"
+        store.collection.close()
+    with pytest.raises(InputError, match="ids: there are 1 for 2 texts"):
+        HummingbitVectorStore.from_texts(["a", "b"], ids=["a"], encoder=None, folder=tmp_path / "e")
+
+
+def test_what_became_of_added_texts_is_logged(tmp_path: Path, caplog: Any) -> None:
+    with Collection.create(tmp_path, "notes", encoder=None) as notes:
+        store = HummingbitVectorStore(notes)
+        caplog.set_level("INFO")
+        assert store.add_texts(["a cat", "a dog", "a cow"], ids=["1", "2", "2"]) == ["1", "2", "2"]
+        dropped = "dropped 1 document, because a later one has the same id"
+        assert f"wrote 2 documents into {store.location}; {dropped}" in caplog.text
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        caplog.clear()
+        store.add_texts(["a cat"], ids=["1"])
+        assert "replaced 1 document" in caplog.text
+        assert [record.levelname for record in caplog.records] == ["INFO"]

@@ -471,3 +471,54 @@ async def test_an_index_is_built_over_words_alone(by_words: Any) -> None:
         store.query(VectorStoreQuery(query_str="dogs", mode=VectorStoreQueryMode.HYBRID))
     store.delete("d0")
     assert sorted(node.node_id for node in store.get_nodes()) == ["n1", "n2"]
+
+
+def test_a_collection_of_vectors_is_searched_by_words_too(store: HummingbitVectorStore) -> None:
+    store.add(make_nodes())
+    far = (-VECTORS[3]).tolist()
+    for mode, alpha in (("text_search", None), ("sparse", None), ("hybrid", 0.0)):
+        query = VectorStoreQuery(
+            query_str="stocks", query_embedding=far, mode=VectorStoreQueryMode(mode), alpha=alpha
+        )
+        assert {node.get_content() for node in store.query(query).nodes or []} == {TEXTS[2]}
+    both = VectorStoreQuery(
+        query_str="stocks",
+        query_embedding=VECTORS[6].tolist(),
+        similarity_top_k=40,
+        mode=VectorStoreQueryMode.HYBRID,
+    )
+    found = store.query(both)
+    assert (found.ids or [])[0] == "n6"  # it has the word and the vector
+    assert len(found.ids or []) == 40
+    by_codes = VectorStoreQuery(
+        query_str="stocks",
+        query_embedding=VECTORS[5].tolist(),
+        mode=VectorStoreQueryMode.HYBRID,
+        alpha=1,
+    )
+    assert (store.query(by_codes).ids or [])[0] == "n5"
+
+
+def test_what_a_mode_lacks_is_named(store: HummingbitVectorStore) -> None:
+    store.add(make_nodes()[:2])
+    hybrid = VectorStoreQueryMode.HYBRID
+    with pytest.raises(ValueError, match="query_str is None; the mode 'hybrid' of a collection of"):
+        store.query(VectorStoreQuery(query_embedding=VECTORS[0].tolist(), mode=hybrid))
+    with pytest.raises(ValueError, match="query_embedding is None; the mode 'hybrid' of a coll"):
+        store.query(VectorStoreQuery(query_str="cats", mode=hybrid))
+
+
+def test_an_index_of_vectors_is_asked_by_both(store: HummingbitVectorStore) -> None:
+    index = VectorStoreIndex(
+        nodes=[TextNode(id_=f"t{n}", text=text) for n, text in enumerate(TEXTS)],
+        storage_context=StorageContext.from_defaults(vector_store=store),
+        embed_model=MockEmbedding(embed_dim=12),
+    )
+    retriever = index.as_retriever(similarity_top_k=1, vector_store_query_mode="hybrid")
+    assert retriever.retrieve("stocks")[0].node.node_id == "t2"
+
+
+def test_what_became_of_added_nodes_is_logged(store: HummingbitVectorStore, caplog: Any) -> None:
+    node = make_nodes()[0]
+    store.add([node, node])
+    assert "dropped 1 document, because a later one has the same id" in caplog.text

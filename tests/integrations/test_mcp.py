@@ -42,7 +42,7 @@ async def check_several(client: Client, names: list[str]) -> None:
     } == dict.fromkeys(names, 4)
     for name in names:
         kept = await call(client, "store", collection=name, text="a new moon", id=name)
-        assert kept == {"id": name, "documents": 5}
+        assert kept == {"id": name, "replaced": False, "documents": 5}
     for name, other in zip(names, reversed(names), strict=True):
         found = await call(client, "find", collection=name, query="a new moon", limit=1)
         assert [hit["id"] for hit in found["hits"]] == [name]
@@ -120,7 +120,7 @@ async def test_an_agent_finds_stores_and_evaluates(data: Path) -> None:
         assert found["hits"][0]["id"] == "d"
         assert found["hits"][0]["metadata"] == {"label": "money"}
         kept = await call(client, "store", text="a bond with a cat", id="e", metadata={"year": 3})
-        assert kept == {"id": "e", "documents": 5}
+        assert kept == {"id": "e", "replaced": False, "documents": 5}
         only = {"field": "year", "eq": 3}
         found = await call(client, "find", query="cat", filter=only)
         assert [hit["id"] for hit in found["hits"]] == ["e"]
@@ -205,3 +205,40 @@ async def test_an_agent_works_with_words_alone(by_words: Any) -> None:
         assert "words alone" in refused.content[0].text
         report = await call(client, "evaluate", queries=[{"text": "cats", "label": "pets"}])
         assert report["metrics"]
+
+
+async def refusal(client: Client, name: str, **arguments: Any) -> str:
+    result = await client.call_tool(name, arguments)
+    assert result.is_error, result.structured_content
+    return str(result.content[0].text)
+
+
+async def test_an_argument_that_a_tool_does_not_have_is_an_error(by_words: Any) -> None:
+    async with Client(make_server(by_words)) as client:
+        await call(client, "store", text=TEXTS[0], id="a")
+        only = {"field": "year", "eq": 3}
+        said = await refusal(client, "find", query="cat", filters=only, top_k=1)
+        assert "there is no argument 'filters'; the arguments are query, limit, filter, ran" in said
+        said = await refusal(client, "store", text="a dog", id="b", metdata={"year": 3})
+        assert "there is no argument 'metdata'; the arguments are text, id, metadata" in said
+        assert "'ID'" in await refusal(client, "get", id="a", ID="a")
+        assert "'filter'" in await refusal(client, "delete", ids=["a"], filter=only)
+        said = await refusal(client, "evaluate", queries=[{"text": "cat", "labels": ["pets"]}])
+        assert "labels" in said
+        for limit in (0, 51):
+            assert "limit" in await refusal(client, "find", query="cat", limit=limit)
+        assert (await call(client, "find", query="cat", limit=50))["hits"]
+        assert (await call(client, "find", query="a dog", limit=1))["hits"][0]["id"] == "a"
+        for tool in (await client.list_tools()).tools:
+            assert tool.input_schema["additionalProperties"] is False
+    async with Client(make_server({"notes": by_words})) as client:
+        said = await refusal(client, "find", collections="notes", query="cat")
+        assert "there is no argument 'collections'; the arguments are collection, query" in said
+        assert "there is no argument 'x'" in await refusal(client, "list_collections", x=1)
+
+
+async def test_a_document_that_replaces_another_says_so(by_words: Any) -> None:
+    async with Client(make_server(by_words)) as client:
+        for replaced in (False, True):
+            kept = await call(client, "store", text=TEXTS[0], id="a")
+            assert kept == {"id": "a", "replaced": replaced, "documents": 1}

@@ -62,10 +62,7 @@ def program(text: str) -> Any:
 
 @pytest.fixture
 def published() -> Path:
-    root = os.environ.get("HUMMINGBIT_DATA")
-    if not root or not Path(root, "geoclidean").is_dir():
-        pytest.skip("HUMMINGBIT_DATA does not name a folder with Geoclidean")
-    return Path(root, "geoclidean")
+    return Path(os.environ["HUMMINGBIT_DATA"], "geoclidean")
 
 
 def test_a_program_is_read_statement_by_statement() -> None:
@@ -110,6 +107,7 @@ def test_the_tree_of_a_program_is_what_is_written() -> None:
     assert kernel_33[0, 1] > 0.7 > kernel_33[0, 2] > kernel_33[1, 2] > 0
 
 
+@pytest.mark.public_data
 def test_the_published_concepts_can_be_read_and_drawn(published: Path) -> None:
     concepts = read_concepts(published / "concepts.json")
     assert len(concepts) == 37

@@ -41,10 +41,7 @@ from hummingbit.corpus.lines import ReadError
 
 @pytest.fixture
 def published() -> Path:
-    root = os.environ.get("HUMMINGBIT_DATA")
-    if not root or not Path(root, "quadrilaterals").is_dir():
-        pytest.skip("HUMMINGBIT_DATA does not name a folder with the quadrilaterals")
-    return Path(root, "quadrilaterals")
+    return Path(os.environ["HUMMINGBIT_DATA"], "quadrilaterals")
 
 
 def area(corners_42: Corners) -> float:
@@ -53,6 +50,7 @@ def area(corners_42: Corners) -> float:
     return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
 
 
+@pytest.mark.public_data
 def test_features_of_shapes_and_variants_are_those_published(published: Path) -> None:
     names, expected = np.load(published / "codes.npy"), np.load(published / "reps.npy")
     for name, corners in SHAPES.items():
@@ -60,6 +58,7 @@ def test_features_of_shapes_and_variants_are_those_published(published: Path) ->
         np.testing.assert_array_equal(found, expected[names == name], err_msg=name)
 
 
+@pytest.mark.public_data
 def test_with_the_tolerance_of_people_counts_are_those_published(published: Path) -> None:
     with (published / "shape_properties.csv").open() as file:
         for row in csv.DictReader(file):
@@ -69,6 +68,7 @@ def test_with_the_tolerance_of_people_counts_are_those_published(published: Path
             assert [int(part.sum()) for part in parts] == [int(count) for count in counts], name
 
 
+@pytest.mark.public_data
 def test_pictures_are_those_published(published: Path) -> None:
     with zipfile.ZipFile(published / "train_all_shapes.zip") as archive:
         for name, corners in SHAPES.items():

@@ -17,18 +17,15 @@ from experiments.questions.families import (
     read_questions,
 )
 from hummingbit.corpus.lines import ReadError
-from hummingbit.corpus.named_sets import VARIABLE, load_dataset, load_qrels
+from hummingbit.corpus.named_sets import load_dataset, load_qrels
 from tests.support.questions import content_stems, shared_stems, unanswered
 
-needs_data = pytest.mark.skipif(
-    VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder of research data"
-)
 needs_debian = pytest.mark.skipif(
     DEBIAN not in os.environ, reason=f"{DEBIAN} names no file of package descriptions"
 )
 CORPORA_OF_FILES = [
     pytest.param("debian", marks=needs_debian),
-    pytest.param("dbpedia", marks=needs_data),
+    pytest.param("dbpedia", marks=pytest.mark.public_data),
 ]
 
 
@@ -71,7 +68,7 @@ def test_every_question_has_an_answer_and_reworded_ones_no_word_of_it(name: str)
     assert not shared_stems(name, texts)
 
 
-@needs_data
+@pytest.mark.public_data
 def test_questions_were_written_in_the_order_of_the_draw() -> None:
     place = {
         document.id: number
@@ -86,7 +83,7 @@ def test_questions_were_written_in_the_order_of_the_draw() -> None:
     assert places[-1] < 231
 
 
-@needs_data
+@pytest.mark.public_data
 def test_people_ask_other_questions_in_each_half_about_the_same_documents() -> None:
     families = [load_family("quora", half) for half in HALVES]
     choose, report = families

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,6 +89,7 @@ def test_wishart_classes_differ_where_they_are_said_to() -> None:
     assert 1 / CLASSES < found < 0.95
 
 
+@pytest.mark.public_data
 @pytest.mark.parametrize(
     ("dataset", "order", "classes", "training", "test"),
     [("hdm05", 93, 11, 189, 99), ("erp", 32, 4, 110, 106)],
@@ -97,9 +97,6 @@ def test_wishart_classes_differ_where_they_are_said_to() -> None:
 def test_public_data_has_the_shapes_it_is_known_by(
     dataset: str, order: int, classes: int, training: int, test: int
 ) -> None:
-    root = os.environ.get("HUMMINGBIT_DATA")
-    if not root or not Path(root).is_dir():
-        pytest.skip("HUMMINGBIT_DATA does not name a folder with the public data sets")
     corpus = read_corpus(dataset, 0, None)
     assert corpus.training.shape == (training, order, order)
     assert corpus.test.shape == (test, order, order)

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from hummingbit.corpus.readers import read_documents
@@ -11,10 +8,8 @@ REPEATED = (31, 32, 36, 39, 337, 365, 406, 432, 630, 646, 648, 935, 965, 990, 12
             1633, 1754, 1864, 1940, 1980, 1986, 2040, 2052, 2167)  # fmt: skip
 
 
+@pytest.mark.public_data
 def test_26_test_texts_of_snippets_are_also_in_train() -> None:
-    root = os.environ.get("HUMMINGBIT_DATA")
-    if not root or not Path(root, "snippets").is_dir():
-        pytest.skip("HUMMINGBIT_DATA does not name a folder with Snippets")
     train, test = (list(read_documents(f"snippets:{part}")) for part in ("train", "test"))
     assert (len(train), len(test)) == (10_060, 2_280)
     classes: dict[str | None, set[tuple[str, ...]]] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import lzma
-import os
 import re
 import shutil
 import socket
@@ -514,31 +513,37 @@ def test_judged_queries_set_the_ranking_and_the_weight_of_codes(
     assert not Path("other").exists()
 
 
-def of_a_public_corpus(name: str, file: str) -> Path:
-    root = os.environ.get("HUMMINGBIT_DATA")
-    path = Path(root or "", name, file)
-    if root is None or not path.exists():
-        pytest.skip(f"needs {name}/{file} in the folder that HUMMINGBIT_DATA names")
-    return path
-
-
-def test_a_public_corpus_is_recognised_without_training(
+def test_a_corpus_of_titles_and_texts_is_recognised_without_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cranfield = of_a_public_corpus("cranfield", "corpus.jsonl.xz")
+    """Two corpora in the form of public ones: some documents are empty, or no title has text."""
+    topics = topic_documents(1_400)
+    rows = [
+        {"id": str(at + 1), "title": f"on {topic.text}"[:40], "text": f"{topic.text} . " * 4}
+        for at, topic in enumerate(topics)
+    ]
+    for empty in (470, 994):
+        rows[empty] |= {"title": "", "text": ""}
+    cranfield = tmp_path / "corpus.jsonl.xz"
+    cranfield.write_bytes(lzma.compress("\n".join(map(json.dumps, rows)).encode()))
     assert main(["quickstart", str(cranfield), "--inspect"]) == 0
     shown = capsys.readouterr().out
     for row in ("text     title + text", "label    none", "id       id"):
         assert f"\n  {row}\n" in shown
     assert "1,398 documents, 0 lines skipped" in shown
     assert "empty    2 more documents, left out" in shown
-    medical = of_a_public_corpus("nfcorpus", "corpus.jsonl.xz")
+    medical = tmp_path / "medical.jsonl"
+    records = [
+        {"id": f"MED-{at}", "title": "", "text": f"{topic.text} {topic.text}"}
+        for at, topic in enumerate(topics)
+    ]
+    medical.write_text("\n".join(map(json.dumps, records)))
     assert main(["quickstart", str(medical), "--inspect"]) == 0
     # What is not searched is named; the titles are empty, so none is offered as text.
     shown = capsys.readouterr().out
     assert "payload  title: kept for filters, not searched" in shown
     assert "--text-field text title" not in shown
-    assert [*tmp_path.iterdir()] == []
+    assert {*tmp_path.iterdir()} == {cranfield, medical}
 
 
 def test_columns_that_are_left_out_are_named(
@@ -583,15 +588,27 @@ def test_objects_and_numbers_are_not_suggested_as_text(
     assert "label    none; it may be one of place, mood: name it" in shown
 
 
-def test_a_public_corpus_is_ranked_by_its_judged_queries(
+def test_a_corpus_is_ranked_by_its_judged_queries(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Files in the form of public judged corpora; most queries have a rare word of its answer."""
     corpus, queries = tmp_path / "corpus.jsonl.xz", tmp_path / "queries.jsonl.xz"
-    for part, count in ((corpus, 300), (queries, 60)):
-        whole = of_a_public_corpus("cranfield", part.name)
-        with lzma.open(whole) as lines, lzma.open(part, "w") as some:
-            some.writelines(itertools.islice(lines, count))
-    qrels = of_a_public_corpus("cranfield", "qrels.tsv")
+    topics = topic_documents(300)
+    letters = "bcdfglmnpqrstvwxz"
+    rare = [f"{first}{second}ium" for first in letters for second in letters]
+    rows = [
+        {"id": str(at), "title": rare[at % 289], "text": f"{topic.text} {rare[at * 7 % 289]}"}
+        for at, topic in enumerate(topics)
+    ]
+    words = [" ".join(str(topic.text).split()[:3]) for topic in topics]
+    asked = [
+        {"id": str(at), "text": f"{words[at]} {rare[at]}" if at % 8 else words[at]}
+        for at in range(0, 240, 4)
+    ]
+    for part, records in ((corpus, rows), (queries, asked)):
+        part.write_bytes(lzma.compress("\n".join(map(json.dumps, records)).encode()))
+    qrels = tmp_path / "qrels.tsv"
+    qrels.write_text("".join(f"{query['id']}\t{query['id']}\t1\n" for query in asked))
     command = ["quickstart", str(corpus), "--no-serve", "--bits", "16", "--data-dir", "d"]
     assert main([*command, "--queries", str(queries), "--qrels", str(qrels)]) == 0
     printed = capsys.readouterr().out
