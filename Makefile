@@ -160,18 +160,22 @@ public-data: $(VENV)/.dev ## Compare the public data sets in HUMMINGBIT_DATA, an
 fuzz: $(VENV)/.dev ## Send generated, expensive and broken requests, and compare searches with an oracle
 	$(BIN)/python -m pytest -m fuzz -s --hypothesis-profile other-examples tests
 
-# What torch and OpenBLAS take for the processor, and the seed of made-up inputs. AVX-512 needs a processor that has it.
-PROCESSORS ?= default:Haswell:1 avx2:Zen:2 \
-  $(shell grep -qw avx512f /proc/cpuinfo 2>/dev/null && echo avx512:SkylakeX:3)
+# What torch and OpenBLAS take for the processor, the threads of both, and what is added to the seeds of trainings and of
+# made-up inputs. AVX-512 needs a processor that has it.
+PROCESSORS ?= default:Nehalem:1:0 avx2:Haswell:1:1 avx2:Zen:2:2 default:Sandybridge:2:3 \
+  $(shell grep -qw avx512f /proc/cpuinfo 2>/dev/null && echo avx512:SkylakeX:1:4)
+# Every test that may train, wherever it is.
+TRAINING_TESTS = $(shell grep -rlwE 'SemanticHasher|training|train|trains|trained|distill|quickstart|retrain' \
+  tests --include='test_*.py' | grep -vE '^tests/(integrations|package|console|openapi)/')
 
 .PHONY: processors
-processors: $(VENV)/.dev ## Run the numerical tests with the instructions of other processors
+processors: $(VENV)/.dev ## Run the tests that compute or train with other processors' instructions, threads and seeds
 	@set -e; for one in $(PROCESSORS); do set -- $$(echo $$one | tr : ' '); \
-	  echo "torch as on $$1, OpenBLAS as on $$2, seed $$3"; \
-	  ATEN_CPU_CAPABILITY=$$1 OPENBLAS_CORETYPE=$$2 $(BIN)/python -m pytest --quiet \
-	    --numprocesses $(JOBS) --dist loadscope \
-	    --hypothesis-profile other-examples --hypothesis-seed $$3 \
-	    tests/encoder tests/evaluation tests/index tests/training; done
+	  echo "torch as on $$1, OpenBLAS as on $$2, threads $$3, seeds shifted by $$4"; \
+	  ATEN_CPU_CAPABILITY=$$1 OPENBLAS_CORETYPE=$$2 OMP_NUM_THREADS=$$3 OPENBLAS_NUM_THREADS=$$3 \
+	  $(BIN)/python -m pytest --quiet --numprocesses $(JOBS) --dist loadscope \
+	    --hypothesis-profile other-examples --hypothesis-seed $$4 --training-seed $$4 \
+	    tests/encoder tests/evaluation tests/index tests/training $(TRAINING_TESTS); done
 
 # The kernel with the sanitizers of addresses and of undefined behaviour, in a copy of what it needs.
 ASAN := build/asan

@@ -9,7 +9,7 @@ import itertools
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
 from hummingbit.foundation import slices
 from tests.support.milvus import milvus_server, reason_unavailable
 
@@ -56,6 +57,30 @@ gc.disable()
 
 # A language model that a developer has installed changes what commands do; processes inherit this.
 os.environ["HUMMINGBIT_MODEL"] = "none"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--training-seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="add N to the seed of every training: what one seed finds is no property",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if shift := config.getoption("--training-seed"):
+        for recipe in (BaseRecipe, JudgementRecipe):
+            recipe.__post_init__ = _shifting(recipe.__post_init__, shift)  # type: ignore[method-assign]
+
+
+def _shifting(check: Callable[[Any], None], shift: int) -> Callable[[Any], None]:
+    def check_and_shift(recipe: Any) -> None:
+        check(recipe)
+        object.__setattr__(recipe, "seed", recipe.seed + shift)
+
+    return check_and_shift
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -596,7 +596,7 @@ def test_a_corpus_is_ranked_by_its_judged_queries(
     topics = topic_documents(300)
     letters = "bcdfglmnpqrstvwxz"
     rare = [f"{first}{second}ium" for first in letters for second in letters]
-    rows = [
+    documents = [
         {"id": str(at), "title": rare[at % 289], "text": f"{topic.text} {rare[at * 7 % 289]}"}
         for at, topic in enumerate(topics)
     ]
@@ -605,7 +605,7 @@ def test_a_corpus_is_ranked_by_its_judged_queries(
         {"id": str(at), "text": f"{words[at]} {rare[at]}" if at % 8 else words[at]}
         for at in range(0, 240, 4)
     ]
-    for part, records in ((corpus, rows), (queries, asked)):
+    for part, records in ((corpus, documents), (queries, asked)):
         part.write_bytes(lzma.compress("\n".join(map(json.dumps, records)).encode()))
     qrels = tmp_path / "qrels.tsv"
     qrels.write_text("".join(f"{query['id']}\t{query['id']}\t1\n" for query in asked))
