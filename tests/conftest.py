@@ -71,8 +71,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if shift := config.getoption("--training-seed"):
-        for recipe in (BaseRecipe, JudgementRecipe):
-            recipe.__post_init__ = _shifting(recipe.__post_init__, shift)  # type: ignore[method-assign]
+        recipes: list[Any] = [BaseRecipe, JudgementRecipe]
+        for recipe in recipes:
+            recipe.__post_init__ = _shifting(recipe.__post_init__, shift)
 
 
 def _shifting(check: Callable[[Any], None], shift: int) -> Callable[[Any], None]:
