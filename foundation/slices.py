@@ -17,6 +17,8 @@ from contextvars import ContextVar
 from threading import Timer
 from typing import Any, TextIO
 
+from hummingbit.foundation.processes import ProcessLock
+
 # Long work in slices, so that other work gets its turn and abandoned work ends.
 #
 # Code that computes for long calls :func:`checkpoint` every few milliseconds. In an expensive
@@ -219,7 +221,7 @@ def stepping_aside() -> Iterator[None]:
 
 
 @contextmanager
-def acquired(lock: threading.Lock | threading.Semaphore) -> Iterator[None]:
+def acquired(lock: threading.Lock | threading.Semaphore | ProcessLock) -> Iterator[None]:
     """Hold `lock`, for which other work in slices may be computing; abandoned work stops waiting.
 
     Raises:

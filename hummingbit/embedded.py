@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from hummingbit.encoder_loading import install_encoder
 from hummingbit.evaluation.rankings import RelevanceSettings
 from hummingbit.evaluation.report import Report, read_training_labels, run_job
 from hummingbit.foundation.errors import InputError, counted
+from hummingbit.foundation.processes import Inherited, Process, keep, note
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
 from hummingbit.index.catalog import SIGN, encoder_by_dimensions
 from hummingbit.index.collection import pages_of
@@ -56,8 +58,8 @@ if TYPE_CHECKING:
 # Data folders shared by the collections of a process: each is opened only once.
 
 
-FolderKey = tuple[Path, bool]
-"""The path of a data folder, and whether it is open for writing."""
+FolderKey = tuple[Path, bool, int]
+"""The path of a data folder, whether it is open for writing, and the process that opened it."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ def acquire(key: FolderKey) -> DataFolder:
     """Open a data folder, or share the one that this process has open."""
     with _OPENING:
         if key not in _OPEN:
-            path, writable = key
+            path, writable, _ = key
             _OPEN[key] = _SharedFolder(DataFolder(path, writable=writable, indexed=False))
         _OPEN[key].users += 1
         return _OPEN[key].folder
@@ -88,9 +90,26 @@ def acquire(key: FolderKey) -> DataFolder:
 def release(key: FolderKey) -> None:
     """Release a data folder; it is closed once nothing uses it."""
     with _OPENING:
+        if key not in _OPEN:
+            return  # this process was forked, and the folder is its parent's
         _OPEN[key].users -= 1
         if not _OPEN[key].users:
             _OPEN.pop(key).folder.close()
+
+
+class _OfParent(Inherited):
+    """The folders that are open here, in a process that is forked."""
+
+    def leave_to_parent(self) -> None:
+        """Forget them, so that the process can open them again, with locks of its own."""
+        global NUMBERING, _OPENING
+        keep(*_OPEN.values())
+        _OPEN.clear()
+        NUMBERING, _OPENING = threading.Lock(), threading.Lock()
+
+
+_OF_PARENT = _OfParent()
+note(_OF_PARENT)
 
 
 def release_soon(key: FolderKey) -> None:
@@ -105,7 +124,7 @@ def release_soon(key: FolderKey) -> None:
 @contextmanager
 def shared_folder(path: Path) -> Iterator[DataFolder]:
     """Yield a data folder, open for writing, and release it at the end of the block."""
-    key = (path.resolve(), True)
+    key = (path.resolve(), True, os.getpid())
     folder = acquire(key)
     try:
         yield folder
@@ -242,6 +261,18 @@ class OpenCollection(ABC):
         The second is None if that cannot be told.
         """
 
+    def _write_numbered(self, parsed: Sequence[inputs.ParsedDocument]) -> tuple[int, int | None]:
+        """Number the documents without an id and write all, as :meth:`_write` does.
+
+        Raises:
+            InputError: if a number is in use.
+        """
+        complete, numbers = inputs.number_documents(parsed, len(self))
+        if existing := self.existing_ids(numbers):
+            conflict = f"document {min(existing)!r} already exists"
+            raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
+        return self._write(complete)
+
     @abstractmethod
     def _evaluate(
         self,
@@ -335,12 +366,9 @@ class OpenCollection(ABC):
             written, replaced = self._write([document for document, _ in parsed])
             return inputs.Added(written, replaced=replaced, repeated=repeated)
         with NUMBERING:
-            complete, numbers = inputs.number_documents(parsed, len(self))
-            if existing := self.existing_ids(numbers):
-                conflict = f"document {min(existing)!r} already exists"
-                raise InputError("ids", f"are missing, and {conflict}; pass the documents' ids")
-            written, replaced = self._write(complete)
-        return inputs.Added(written, replaced=replaced, repeated=repeated, numbered=len(numbers))
+            written, replaced = self._write_numbered(parsed)
+        numbered = sum(not has_id for _, has_id in parsed)
+        return inputs.Added(written, replaced=replaced, repeated=repeated, numbered=numbered)
 
     def delete(
         self,
@@ -557,6 +585,7 @@ class Collection(OpenCollection):
     def __init__(self, key: FolderKey, folder: DataFolder, name: str) -> None:
         self._key = key
         self._folder = folder
+        self._process = Process(f"collection {name!r}")
         self._backend: CollectionBackend = folder.collection(name)
         self._release = weakref.finalize(self, release_soon, key)
         self._release.atexit = False  # the end of the process does not release the folder
@@ -628,7 +657,7 @@ class Collection(OpenCollection):
 
     @classmethod
     def _open(cls, path: Path, name: str, *, writable: bool) -> Self:
-        key = (path.resolve(), writable)
+        key = (path.resolve(), writable, os.getpid())
         folder = acquire(key)
         try:
             return cls(key, folder, name)
@@ -642,10 +671,18 @@ class Collection(OpenCollection):
 
         Raises:
             StoreClosed: once this is closed, as every method then does.
+            ForkedError: in a process that was forked since this was opened.
         """
+        self._process.check()
         if not self._release.alive:
             raise StoreClosed(f"collection {self._backend.name!r} is closed; open it again")
         return self._backend
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a collection cannot be sent to another process; open it there, with"
+            " Collection.open(folder, name, read_only=True), or use a service and Client"
+        )
 
     @property
     def folder(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, Unpack
@@ -31,6 +32,8 @@ from hummingbit.remote import (
 
 WRITTEN_AT_ONCE = 1000
 """Documents in a request; each request writes all of them or none."""
+NUMBERED_AGAIN, SECONDS_BETWEEN = 5, 0.1
+"""How often documents are numbered again if no others were written since, and how much later."""
 
 
 class ServedCollection(OpenCollection):
@@ -134,6 +137,39 @@ class ServedCollection(OpenCollection):
             sum(answer["upserted"] for answer in answers),
             None if None in replaced else sum(count or 0 for count in replaced),
         )
+
+    def _write_numbered(self, parsed: Sequence[inputs.ParsedDocument]) -> tuple[int, int | None]:
+        """Number the documents without an id and write all, some at a time.
+
+        Others may number and write documents at the same moment, so a number that they took is an
+        error, and the documents are numbered again.
+        """
+        if any(has_id for _, has_id in parsed):
+            return super()._write_numbered(parsed)
+        for part in batches(parsed, WRITTEN_AT_ONCE):
+            self._create_numbered(part)
+        return len(parsed), 0
+
+    def _create_numbered(self, parsed: Sequence[inputs.ParsedDocument]) -> None:
+        """Write documents without an id under numbers that no document has."""
+        first, attempts = -1, 0
+        while True:
+            before, first = first, len(self)
+            documents, numbers = inputs.number_documents(parsed, first)
+            records = [record_of(document) for document in documents]
+            try:
+                self.client.upsert(self._given_name, records, create_only=True)
+            except ServiceError as error:
+                if error.code != "document_exists":
+                    raise
+            else:
+                return
+            # A process of the service may not have seen the documents of the others yet.
+            attempts = attempts + 1 if first == before else 0
+            if attempts == NUMBERED_AGAIN:
+                taken = f"a document from {numbers[0]!r} to {numbers[-1]!r} exists"
+                raise InputError("ids", f"are missing, and {taken}; pass the documents' ids")
+            time.sleep(SECONDS_BETWEEN * attempts)
 
     def _evaluate(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -21,6 +20,7 @@ from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.processes import ProcessLock
 from hummingbit.foundation.slices import about_to_build, checkpoint
 from hummingbit.index.answers import answer_to
 from hummingbit.index.backend import (
@@ -510,7 +510,7 @@ class Collection(SearchableCollection):
         self.store = store
         self.ranking: str = store.default_ranking() or HAMMING
         self.own_hybrid_weight = store.hybrid_weight()
-        self._write_lock = threading.Lock()
+        self._write_lock = ProcessLock(store.connections.process)
         self._statistics = StatisticsCache()
         self._columns = FieldColumns(store)
         self._published_index = PublishedIndex(store, self._write_lock, engine, self._columns)

@@ -28,6 +28,7 @@ from typing import Literal, TypedDict, Unpack, get_args
 
 from hummingbit.foundation.errors import InputError, install_command
 from hummingbit.foundation.files import remove_leftovers
+from hummingbit.foundation.processes import Process, ProcessLock
 from hummingbit.foundation.slices import begin_stage, count_in_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import (
@@ -145,14 +146,16 @@ class DataFolder:
         """
         self.path = path
         self.writable = writable
-        self._changing = threading.Lock()
+        self.process = Process(path)
+        """The process that may use the folder."""
+        self._changing = ProcessLock(self.process)
         self.encoders = EncoderFolder(path / "encoders")
         self.snapshots = Snapshots(path / "snapshots")
         self._reserved: set[str] = set()
         self._predecessors: Mapping[str, CollectionBackend] = {}
         self._follower: Follower | None = None
         self._collections = self._make_collections(engine, indexed=indexed)
-        self._lock = FolderLock(path, writable=writable)
+        self._lock = FolderLock(path, self.process, writable=writable)
         if writable:
             remove_leftovers(path / "encoders")
         try:
@@ -173,6 +176,15 @@ class DataFolder:
         """Return the collections, none of them open yet."""
         path, writable = self.path / "collections", self.writable
         return LocalCollections(path, self.encoders, engine, writable=writable, indexed=indexed)
+
+    def prepare_fork(self) -> None:
+        """Close all connections, so that this process and a forked one can both use the folder.
+
+        The caller's must be the only thread, and the folder be open for reading.
+        """
+        for collection in self.collections().values():
+            collection.prepare_fork()
+        self.process.share()
 
     def check_engine(self, engine: str, n_bits: int) -> None:
         """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
@@ -202,6 +214,7 @@ class DataFolder:
 
     def aliases(self) -> Mapping[str, str]:
         """Return the collection of each alias, in the order of the aliases."""
+        self.process.check()
         return self._aliases.current()
 
     def change_aliases(
@@ -222,6 +235,7 @@ class DataFolder:
 
     def collections(self) -> Mapping[str, CollectionBackend]:
         """Return the collections by name, in the order of the names."""
+        self.process.check()
         return self._collections.by_name()
 
     def unavailable(self) -> Mapping[str, str]:
@@ -234,6 +248,7 @@ class DataFolder:
         An alias always has a collection while it moves, even if the collection that it leaves is
         dropped at once.
         """
+        self.process.check()
         while True:
             predecessors, aliases = self._predecessors, self._aliases.names
             target = aliases.get(name, name)
@@ -528,7 +543,9 @@ class DataFolder:
             self._collections.let_go({*predecessors.values()})
 
     def close(self) -> None:
-        """Close every collection and release the lock."""
+        """Close every collection and release the lock; a forked process closes nothing."""
+        if not self.process.is_here:
+            return
         if self._follower is not None:
             self._follower.stop()
         with self._changing:

@@ -25,6 +25,7 @@ import numpy as np
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes
+from hummingbit.foundation.processes import ProcessLock
 from hummingbit.foundation.slices import (
     about_to_build,
     about_to_wait,
@@ -203,10 +204,10 @@ class PublishedIndex:
     """The index of one store that searches see. Writers hold `write_lock`."""
 
     def __init__(
-        self, store: Store, write_lock: threading.Lock, engine: str, columns: FieldColumns
+        self, store: Store, write_lock: ProcessLock, engine: str, columns: FieldColumns
     ) -> None:
         """Publish nothing yet: the index is built when :meth:`current` is first called."""
-        self.lock = threading.Lock()
+        self.lock = ProcessLock(store.connections.process)
         self._store = store
         self._write_lock = write_lock
         self._engine = engine
@@ -218,7 +219,7 @@ class PublishedIndex:
         self._compaction = Compaction(self._finish_compaction)
         self.compactions = 0
         """How often the index was rebuilt in the background."""
-        self._build_lock = threading.Lock()
+        self._build_lock = ProcessLock(store.connections.process)
         self._lexical_compaction = Compaction(self._finish_lexical_compaction)
         self._folder = store.path.parent
         self._saving: threading.Thread | None = None
@@ -226,6 +227,7 @@ class PublishedIndex:
     @property
     def published(self) -> PublishedGeneration | None:
         """The published generation, without expired documents; None if the index was not built."""
+        self._store.connections.process.check()
         if self._next_expiry <= time.time() and self._reader != threading.get_ident():
             about_to_build()
             with acquired(self.lock):
@@ -675,7 +677,7 @@ EXPIRED_AT_ONCE = 1000
 class Writer:
     """Writes to one store and publishes the result. One writer at a time holds `lock`."""
 
-    def __init__(self, store: Store, lock: threading.Lock, published_index: PublishedIndex) -> None:
+    def __init__(self, store: Store, lock: ProcessLock, published_index: PublishedIndex) -> None:
         self._store = store
         self._lock = lock
         self._published_index = published_index

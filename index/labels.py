@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 
 from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.processes import ProcessLock
 from hummingbit.index.encoding import batches
 from hummingbit.index.generations import PublishedIndex
 from hummingbit.index.records import StoredDocument
@@ -47,7 +47,7 @@ class Annotations:
     """
 
     def __init__(
-        self, store: Store, write_lock: threading.Lock, published_index: PublishedIndex
+        self, store: Store, write_lock: ProcessLock, published_index: PublishedIndex
     ) -> None:
         """Read and write `store`, whose writers hold `write_lock`."""
         self._store = store

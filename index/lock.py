@@ -9,6 +9,7 @@ import stat
 import time
 from pathlib import Path
 
+from hummingbit.foundation.processes import Inherited, Process, keep, note
 from hummingbit.index.catalog import make_folder
 from hummingbit.index.errors import DataFolderError, DataFolderInUse, StoreReplaced
 
@@ -23,14 +24,14 @@ LOCK_FILE = "writer.lock"
 HANDOVER = 0.5
 
 
-class FolderLock:
+class FolderLock(Inherited):
     """An open data folder, locked if it is writable.
 
     The operating system releases the lock when the process ends, however it ends.
     """
 
-    def __init__(self, path: Path, *, writable: bool) -> None:
-        """Open the folder at `path`; if `writable`, a missing folder is created.
+    def __init__(self, path: Path, process: Process, *, writable: bool) -> None:
+        """Open the folder at `path` for a process; if `writable`, a missing folder is created.
 
         Raises:
             DataFolderInUse: if `writable` and another process is writing.
@@ -48,11 +49,14 @@ class FolderLock:
             raise DataFolderError(f"{path}: {error.strerror or error}") from error
         self.is_open = True
         """Whether :meth:`close` has not been called."""
+        self.process = process
+        note(self)
         if writable:
             self._lock()
 
     def check_writable(self) -> None:
         """Raise a DataFolderError unless the folder is locked for writing and still at its path."""
+        self.process.check()
         if not self._writable or not self.is_open:
             raise DataFolderError(f"{self._path} is not open for writing")
         if not self._is_at_path():
@@ -60,10 +64,18 @@ class FolderLock:
             raise StoreReplaced(f"{self._path}: {message}")
 
     def close(self) -> None:
-        """Release the lock and close the folder."""
-        if self.is_open:
+        """Release the lock and close the folder; a forked process releases nothing."""
+        if self.is_open and self.process.is_here:
             self._folder.close()
             self.is_open = False
+
+    def leave_to_parent(self) -> None:
+        """See :meth:`hummingbit.foundation.processes.Inherited.leave_to_parent`.
+
+        A copy would keep the folder locked after the parent has closed it.
+        """
+        if self.is_open and self._writable:
+            self._folder.leave_to_parent()
 
     def _lock(self) -> None:
         try:
@@ -114,6 +126,11 @@ class _LockedItself:
     def close(self) -> None:
         os.close(self._descriptor)
 
+    def leave_to_parent(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
 
 class _LockedByFile:
     """A folder on a system that cannot lock one; a file in it is locked as SQLite locks its own."""
@@ -141,6 +158,9 @@ class _LockedByFile:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+    def leave_to_parent(self) -> None:
+        keep(self._file)
 
 
 def _check_can_write(path: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar
 
 import httpx
 
@@ -62,6 +63,7 @@ class AsyncClient:
         retries: int = transport.RETRIES,
     ) -> None:
         self._http = transport.open_http(httpx.AsyncClient, url, key, timeout)
+        self._process = os.getpid()
         self._retries = retries
 
     async def __aenter__(self) -> Self:
@@ -76,8 +78,12 @@ class AsyncClient:
         return str(self._http.base_url).rstrip("/")
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
+        """Close the connections; a forked process leaves them to its parent."""
+        if self._process == os.getpid():
+            await self._http.aclose()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(transport.UNPICKLED)
 
     ready = _awaited(Client.ready)
     collections = _awaited(Client.collections)
@@ -174,7 +180,7 @@ class AsyncClient:
         return latest
 
     async def _call(self, call: Call[Answer]) -> Answer:
-        transport.check_open(self._http)
+        transport.check_open(self._http, self._process)
         for attempt in range(self._retries + 1):
             outcome: httpx.Response | Exception
             arguments = transport.request_arguments(call, asynchronous=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import Any, Literal, NoReturn, Self, TypeVar, Unpack
 
 import httpx
 
@@ -66,6 +67,7 @@ class Client:
         retries: int = transport.RETRIES,
     ) -> None:
         self._http = transport.open_http(httpx.Client, url, key, timeout)
+        self._process = os.getpid()
         self._retries = retries
 
     def __enter__(self) -> Self:
@@ -80,8 +82,12 @@ class Client:
         return str(self._http.base_url).rstrip("/")
 
     def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
+        """Close the connections; a forked process leaves them to its parent."""
+        if self._process == os.getpid():
+            self._http.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(transport.UNPICKLED)
 
     def ready(self) -> responses.Ready:
         """Check that every collection and encoder is open, and return their names."""
@@ -711,7 +717,7 @@ class Client:
         return self._call(Call("POST", f"{job_path(job)}/take-back", repeatable=False))
 
     def _call(self, call: Call[Answer]) -> Answer:
-        transport.check_open(self._http)
+        transport.check_open(self._http, self._process)
         for attempt in range(self._retries + 1):
             outcome: httpx.Response | Exception
             arguments = transport.request_arguments(call)

@@ -317,8 +317,18 @@ def is_done(call: Call[Any], response: httpx.Response, attempt: int) -> bool:
     return response.is_success or is_gone
 
 
-def check_open(http: httpx.Client | httpx.AsyncClient) -> None:
-    """Raise ServiceError if a client was closed."""
+UNPICKLED = "a client cannot be sent to another process; open another there, at the same address"
+"""Why pickle, with which multiprocessing and joblib send arguments, refuses a client."""
+
+
+def check_open(http: httpx.Client | httpx.AsyncClient, process: int) -> None:
+    """Raise ServiceError if a client was closed, or opened in another process than this one.
+
+    Two processes that share a connection would read each other's responses.
+    """
+    if process != (here := os.getpid()):
+        opened = f"the client was opened before a fork, in process {process}"
+        raise ServiceError(f"{opened}; open another in this process, {here}")
     if http.is_closed:
         raise ServiceError("the client is closed; open another")
 

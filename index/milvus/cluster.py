@@ -10,6 +10,7 @@ import grpc
 from pymilvus import DataType, MilvusClient, MilvusException
 from pymilvus.client.ts_utils import get_collection_ts
 
+from hummingbit.foundation.processes import Process
 from hummingbit.index.errors import StoreError, StoreUnavailable
 from hummingbit.index.milvus.filters import quote
 
@@ -45,6 +46,7 @@ class Cluster:
         # Messages contain the address, which must not include a password.
         parts = urlsplit(uri)
         self.address = parts.netloc.rpartition("@")[2]
+        self._process = Process(f"Milvus at {self.address}")
         self._timeout = timeout
         self._moment = 0
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in uri:
@@ -64,6 +66,7 @@ class Cluster:
             StoreUnavailable: if the server cannot be reached or does not answer in time.
             StoreError: if it refuses.
         """
+        self._process.check()  # a channel of grpc does not survive a fork
         options.setdefault("timeout", self._timeout)
         try:
             return getattr(self._client, method)(*args, **options)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.processes import Inherited, Process, keep, note
 from hummingbit.foundation.slices import about_to_hold, about_to_wait, checkpoint
 from hummingbit.index.errors import StoreClosed, StoreError, StoreReplaced, store_error
 from hummingbit.index.records import StoredRow, parse_payload
@@ -92,7 +93,7 @@ IDS_AT_ONCE = 100
 PARAMETERS = 500
 
 
-class Connections:
+class Connections(Inherited):
     """Lends connections to threads; no connection belongs to a thread.
 
     `files` are the open files; once they are set, no other file at the same path is opened.
@@ -107,6 +108,8 @@ class Connections:
         """All connections for reading that are open, idle or lent."""
         self._of_thread = threading.local()
         self._frozen = not writable and self._is_frozen()
+        self.process = Process(path)
+        note(self)
 
     def __len__(self) -> int:
         """Return the number of idle connections."""
@@ -117,14 +120,25 @@ class Connections:
         self.is_open = False
         self._close_all(self._idle)
 
+    def leave_to_parent(self) -> None:
+        """See :meth:`hummingbit.foundation.processes.Inherited.leave_to_parent`."""
+        keep(*self._reading)
+
     def check_open(self) -> None:
-        """Raise StoreClosed if the file was closed; reads that began before still end."""
+        """Raise StoreClosed if the file was closed; reads that began before still end.
+
+        Raises:
+            ForkedError: if this process was forked since the file was opened.
+        """
+        self.process.check()
         if not self.is_open:
             raise StoreClosed(f"{self._path}: is closed")
 
     def release(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections, so that this process can be forked."""
+        self.process.check()
         self._close_all(self._idle)
+        self.process.share()
 
     @contextmanager
     def reading(self, *, transaction: bool = False) -> Iterator[sqlite3.Connection]:
@@ -137,6 +151,7 @@ class Connections:
             StoreReplaced: if it was deleted or replaced, and other reads keep all connections.
             StoreError: if the file cannot be read.
         """
+        self.process.check()
         own: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
         if own is not None:
             with errors_of(self._path):
@@ -162,6 +177,7 @@ class Connections:
         Raises:
             StoreError: as :meth:`reading`.
         """
+        self.process.check()
         idle = self._idle
         if self._frozen or not idle or getattr(self._of_thread, "connection", None) is not None:
             with self.reading() as connection:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from hummingbit.foundation.files import sync_folder
+from hummingbit.foundation.processes import Inherited, keep, note
 from hummingbit.index.errors import StoreClosed, StoreError, StoreReplaced, WritesLost, store_error
 from hummingbit.index.schema import (
     APPLICATION_ID,
@@ -143,7 +144,7 @@ RESTART_MILLISECONDS = 200
 GENERATIONS_SKIPPED = 1 << 32
 
 
-class Database(RowReader):
+class Database(RowReader, Inherited):
     """Any number of threads can read; one can write at a time.
 
     Every read is a short transaction of its own, so readers in other processes see the last commit
@@ -167,6 +168,7 @@ class Database(RowReader):
         self._log_limit = 2 * LOG_BYTES_KEPT
         self._acknowledged: Acknowledged | None = None
         self._is_ended = False
+        note(self)
         try:
             with errors_of(self.path):
                 self._open_to_read()
@@ -211,7 +213,12 @@ class Database(RowReader):
             raise StoreClosed(f"{self.path}: is closed for writing")
 
     def close(self) -> None:
-        """Close every connection; those in use are closed when they are returned."""
+        """Close every connection; those in use are closed when they are returned.
+
+        In a process that was forked since the file was opened, this closes nothing.
+        """
+        if not self.connections.process.is_here:
+            return
         self.connections.close()
         self.end_writing()
 
@@ -224,6 +231,10 @@ class Database(RowReader):
         if self._acknowledged is not None:
             self._acknowledged.close()
             self._acknowledged = None
+
+    def leave_to_parent(self) -> None:
+        """See :meth:`hummingbit.foundation.processes.Inherited.leave_to_parent`."""
+        keep(self._writer)
 
     def release(self) -> None:
         """Close the idle connections; new ones are opened when needed."""
@@ -404,6 +415,7 @@ class Database(RowReader):
 
     def _check_writer(self) -> sqlite3.Connection:
         """Return the writing connection after checking that its files were not replaced."""
+        self.connections.process.check()
         writer, acknowledged = self._require_writer()
         self._files.check()
         if self._files.written_by_others():

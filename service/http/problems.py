@@ -18,6 +18,7 @@ from hummingbit.encoder.endpoint import EndpointError
 from hummingbit.evaluation.metrics import MetricError
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.errors import HummingbitError, InputError
+from hummingbit.foundation.processes import ForkedError
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import (
     CollectionExists,
@@ -247,6 +248,11 @@ PROBLEMS: Mapping[type[HummingbitError], Entry] = {
     EncoderMismatch: Entry(409, "encoder_mismatch", _UNAVAILABLE),
     CollectionUnavailable: Entry(503, "collection_unavailable", _UNAVAILABLE),
     EndpointError: Entry(503, "endpoint_unavailable"),
+    ForkedError: Entry(
+        503,
+        "storage_failed",
+        "the service was forked after it had opened its data folder; its log says in which process",
+    ),
     ArtifactError: Entry(
         503,
         "encoder_unavailable",

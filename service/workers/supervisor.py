@@ -374,8 +374,8 @@ class _Supervisor:
         Raises:
             HummingbitError: with the reason that the process reported, if it could not start.
         """
-        for collection in self._collections().values():
-            collection.prepare_fork()
+        if self._folder is not None:
+            self._folder.prepare_fork()
         role = self._write if slot == WRITER else partial(self._read, slot)
         try:
             pid = start(role, self._alive, lambda: self._stopping)
