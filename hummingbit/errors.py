@@ -21,6 +21,7 @@ from hummingbit.encoder.text_model import ModelError
 from hummingbit.evaluation.metrics import MetricError
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.errors import HummingbitError, InputError
+from hummingbit.foundation.processes import ForkedError
 from hummingbit.index.errors import (
     CollectionExists,
     CollectionUnavailable,
@@ -53,6 +54,7 @@ __all__ = [
     "DocumentError",
     "EndpointError",
     "EvaluationError",
+    "ForkedError",
     "HummingbitError",
     "InputError",
     "InvalidSnapshot",
