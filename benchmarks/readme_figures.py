@@ -28,16 +28,14 @@ from benchmarks.harness.timing import options
 from benchmarks.kernel import TimedSearch, check, interleaved, processor
 from benchmarks.service import check as check_systems
 from benchmarks.service import hummingbit_service, measure
-from experiments.result_tables import format_mean, print_table
-from hummingbit.commands.demo import (
-    ENCODER,
+from experiments.docstring_codes import (
     KNOWN_ITEMS,
     METHODS,
     NAME,
     RECIPE,
-    create_collection,
     find_known_items,
 )
+from experiments.result_tables import format_mean, print_table
 from hummingbit.corpus.readers import read_documents
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines.choice import build
@@ -71,10 +69,10 @@ def print_quality(seeds: int) -> None:
     n_questions = 0
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as folder:
-            encoder = Path(folder, "encoders", ENCODER)
+            encoder = Path(folder, "encoders", NAME)
             train_class_codes(data, replace(RECIPE, seed=seed), encoder)
             with DataFolder(Path(folder), writable=True) as data_folder:
-                collection = create_collection(data_folder)
+                collection = data_folder.create_collection(NAME, encoder=NAME)
                 ingest(collection, documents)
                 for method, found in find_known_items(collection).items():
                     values[method].append(tuple(found.metrics[name] for name in KNOWN_ITEMS))

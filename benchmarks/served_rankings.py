@@ -49,7 +49,7 @@ from benchmarks.harness.service_peers import System, txtai
 from benchmarks.harness.zipfian_texts import runs_of_words
 from benchmarks.kernel import processor
 from benchmarks.service import measure
-from hummingbit.commands.demo import NAME, RECIPE
+from experiments.docstring_codes import NAME, RECIPE
 from hummingbit.corpus.readers import read_documents
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder

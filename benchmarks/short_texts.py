@@ -23,7 +23,6 @@ import numpy as np
 
 from benchmarks.harness.timing import options, peak_bytes
 from benchmarks.harness.zipfian_texts import zipfian_texts
-from hummingbit.comparison import words_of_sentences
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.analyzers import VISIBLE
@@ -38,6 +37,7 @@ from hummingbit.encoder.recipes import (
     Recipe,
 )
 from hummingbit.encoder.text_features import split_sentences
+from hummingbit.evaluation.known_items import words_of_sentences
 from hummingbit.training.data import gather
 from hummingbit.training.semi_supervised import train
 from hummingbit.training_methods import train_by

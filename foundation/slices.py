@@ -5,6 +5,7 @@ rarely.
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import sys
@@ -14,8 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from pathlib import Path
 from threading import Timer
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from hummingbit.foundation.processes import ProcessLock
 
@@ -333,6 +335,11 @@ def part_of_stages(name: str) -> Iterator[None]:
         _part.reset(token)
 
 
+def report_done(done: int, total: int) -> None:
+    """Note that `done` of `total` equal parts of the current stage are done."""
+    _log.info("%s", _current_stages.get(), extra={"part_done": (done, total)})
+
+
 @contextmanager
 def count_in_stage(name: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
     """Begin a stage that counts what is done; the block calls the function with how much more is.
@@ -345,9 +352,18 @@ def count_in_stage(name: str, total: int | None = None) -> Iterator[Callable[[in
         end_stage()
     else:
         begin_stage(name)
+    done = 0
     # With None, tqdm prints nothing unless standard error is a terminal.
     with tqdm(desc=name, unit=" documents", total=total, disable=None) as bar:
-        yield bar.update
+
+        def advance(by: int) -> None:
+            nonlocal done
+            done += by
+            bar.update(by)
+            if total:
+                report_done(done, total)
+
+        yield advance
     end_stage()
 
 
@@ -365,6 +381,59 @@ def print_stages() -> Iterator[None]:
         printer.close()
 
 
+STAGES_VARIABLE = "HUMMINGBIT_STAGES_FILE"
+"""The variable that names a file to which a command writes its current stage."""
+SECONDS_BETWEEN_STAGES = 0.2
+
+
+@contextmanager
+def write_stages(path: Path) -> Iterator[None]:
+    """Keep the current stage of the block in a file, for :func:`read_stage` in another process."""
+    writer = _StageFile(path)
+    _log.addHandler(writer)
+    _log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _log.removeHandler(writer)
+
+
+class Stage(NamedTuple):
+    """A stage, and how many of its equal parts are done; `total` is 0 if it is not counted."""
+
+    name: str
+    done: int
+    total: int
+
+
+def read_stage(path: Path) -> Stage | None:
+    """Return the stage that another process wrote to a file; None without one."""
+    try:
+        return Stage(*json.loads(path.read_bytes()))
+    except (OSError, ValueError):
+        return None
+
+
+class _StageFile(logging.Handler):
+    """Writes each stage to a file that is always whole; what is done, a few times a second."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._written_at = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        done, total = getattr(record, "part_done", (0, 0))
+        now = time.monotonic()
+        if done and done < total and now - self._written_at < SECONDS_BETWEEN_STAGES:
+            return
+        self._written_at = now
+        partial = self._path.with_suffix(".partial")
+        with suppress(OSError):  # the folder is gone, or the disk full: nothing depends on it
+            partial.write_text(json.dumps([record.getMessage(), done, total]), encoding="utf-8")
+            partial.replace(self._path)
+
+
 def stop_printing() -> None:
     """End :func:`print_stages` for the rest of its block, because a service begins."""
     end_stage()
@@ -379,6 +448,8 @@ class _Printer(logging.Handler):
         self._timer: Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
+        if hasattr(record, "part_done"):
+            return
         self._end_stage()
         stage = record.getMessage()
         if stage:

@@ -356,11 +356,21 @@ def _hint_to_install(name: str) -> str:
 
 def _run(arguments: list[str]) -> int:
     # Imported here, so that --help imports little.
-    from hummingbit.foundation.slices import print_stages, rare_collections  # noqa: PLC0415
+    from hummingbit.foundation.slices import (  # noqa: PLC0415
+        STAGES_VARIABLE,
+        print_stages,
+        rare_collections,
+        write_stages,
+    )
 
     with rare_collections():
         args = _parse(arguments)
-    with print_stages(), nullcontext() if args.command in SERVING else rare_collections():
+    file = os.environ.get(STAGES_VARIABLE)
+    with (
+        print_stages(),
+        write_stages(Path(file)) if file else nullcontext(),
+        nullcontext() if args.command in SERVING else rare_collections(),
+    ):
         try:
             status: int = args.run(args) or 0
         except Exception as error:

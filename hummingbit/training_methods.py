@@ -45,6 +45,7 @@ from hummingbit.index.languages import (
     check_language,
     find_language,
 )
+from hummingbit.installed_models import MODEL_VARIABLE, MODELS_FOLDER, NO_MODEL
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import TrainingData, TrainingDataError
 from hummingbit.training.linear_codes import train_linear
@@ -53,17 +54,6 @@ from hummingbit.training.pipeline import Trained, split
 from hummingbit.training.text_features import TermCounts, have_more_terms
 from hummingbit.training.word_vectors import WordVectors
 
-MODEL_VARIABLE = "HUMMINGBIT_MODEL"
-"""The variable that names the language model to use where none is given."""
-NO_MODEL = "none"
-"""The name that stands for no language model."""
-MODELS_FOLDER = Path(sys.prefix, "models")
-"""The folder of the Python environment that may hold folders of language models."""
-WITHOUT_MODEL = (
-    f" (default: that of ${MODEL_VARIABLE}, the first folder in {MODELS_FOLDER}, or {STATIC}: what"
-    f" {SHIPPED_DISTRIBUTION} knows, adapted to the texts; {NO_MODEL}: their words alone)"
-)
-"""What commands that choose a model say of the option."""
 _PACKAGES_OF_MODELS = ("onnxruntime", "tokenizers", "onnx")
 # The texts that tell whether those of a corpus are short.
 _TEXTS_MEASURED = 1000
@@ -221,6 +211,15 @@ def in_language(recipe: AnyRecipe, data: TrainingData, language: str) -> tuple[A
         return recipe, f"language: {name}; words are read as written"
     stemming = replace(recipe, analyzer=f"{VISIBLE.name}+{detected}")
     return stemming, f"language: {name}; words are read by their stems"
+
+
+MIN_LABELLED = 20
+
+
+def can_learn_labels(data: TrainingData) -> bool:
+    """Return whether there are :data:`MIN_LABELLED` labels or more, not the same on all texts."""
+    labelled = data.tags[data.tags.any(axis=1)]
+    return int(labelled.sum()) >= MIN_LABELLED and len(np.unique(labelled, axis=0)) > 1
 
 
 def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:

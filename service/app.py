@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -68,12 +68,19 @@ ROUTERS = (
 )
 
 
-def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -> Service:
+Beside = Callable[[Jobs], AbstractContextManager[None]]
+"""Enters a block that lasts as long as the application runs, with its jobs."""
+
+
+def create_app(
+    data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS, beside: Beside | None = None
+) -> Service:
     """Create the application that serves a data folder.
 
     If `data` is a path, the application opens the folder when it starts, closes it when it ends,
     and raises at its start what :class:`hummingbit.index.data_folder.DataFolder` raises. An open
-    folder is closed by the caller, and served read-only if it was opened so.
+    folder is closed by the caller, and served read-only if it was opened so. `beside` is entered
+    when the application has started, and left before its jobs stop.
 
     Raises:
         KeysError: if the keys file cannot be read.
@@ -90,7 +97,7 @@ def create_app(data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS) -
         summary="Semantic hashing: index and search short binary codes.",
         generate_unique_id_function=attrgetter("name"),
         version=own_version(),
-        lifespan=partial(_running, data=data, settings=settings),
+        lifespan=partial(_running, data=data, settings=settings, beside=beside),
         # FastAPI's own pages load scripts from other hosts, and require no key.
         openapi_url=None,
         docs_url=None,
@@ -115,7 +122,7 @@ REMOVAL_SECONDS = 1.0
 
 @asynccontextmanager
 async def _running(
-    app: FastAPI, *, data: Path | DataFolder, settings: Settings
+    app: FastAPI, *, data: Path | DataFolder, settings: Settings, beside: Beside | None
 ) -> AsyncIterator[None]:
     """Open what the application needs while it runs, and close it at the end."""
     opened = None
@@ -142,9 +149,13 @@ async def _running(
     )
     watching = asyncio.create_task(app.state.metrics.watch_loop())
     removing = asyncio.create_task(_remove_expired(app.state.folder))
+    companion = ExitStack()
+    if beside is not None:
+        await run_in_threadpool(companion.enter_context, beside(app.state.jobs))
     try:
         yield
     finally:
+        await run_in_threadpool(companion.close)
         watching.cancel()
         removing.cancel()
         with suppress(asyncio.CancelledError):

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import FrameType
 
@@ -18,8 +18,9 @@ from fastapi import FastAPI
 
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.slices import begin_stage, stop_printing
+from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines import kernel
-from hummingbit.service.app import create_app
+from hummingbit.service.app import Beside, create_app
 from hummingbit.service.http.admission import Keyring, is_loopback
 from hummingbit.service.http.protocol import (
     Connections,
@@ -48,10 +49,14 @@ class AddressError(HummingbitError, RuntimeError):
     """The service cannot listen at the address, or must not without keys."""
 
 
-def serve(settings: Settings) -> None:
+def serve(
+    settings: Settings, *, folder: DataFolder | None = None, beside: Beside | None = None
+) -> None:
     """Serve a data folder until SIGINT, SIGTERM or SIGHUP, then finish the requests under way.
 
-    Once the service accepts requests, it prints its address on standard output.
+    Once the service accepts requests, it prints its address on standard output. The `folder` is
+    that of the settings if it is open, and the caller closes it. `beside` is that of
+    :func:`hummingbit.service.app.create_app`.
 
     Raises:
         DataFolderError: if the folder cannot be opened, or another process is writing to it.
@@ -64,15 +69,18 @@ def serve(settings: Settings) -> None:
     begin_stage(f"opening {settings.data_dir}")
     with (
         bind_listener(settings.host, settings.port) as listener,
-        settings.location.open(
+        nullcontext(folder)
+        if folder is not None
+        else settings.location.open(
             writable=not settings.read_only, follow=settings.read_only
-        ) as folder,
+        ) as opened,
     ):
         stop_printing()
         configure_logs(settings)
         tell_of_missing_kernel()
         listener.listen(BACKLOG)
-        run_server(create_app(folder, settings), settings, [listener], announce(settings, listener))
+        app = create_app(opened, settings, beside)
+        run_server(app, settings, [listener], announce(settings, listener))
 
 
 def tell_of_missing_kernel() -> None:

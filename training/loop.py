@@ -33,7 +33,7 @@ from hummingbit.encoder.recipes import (
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.files import replace_file
-from hummingbit.foundation.slices import begin_stage
+from hummingbit.foundation.slices import begin_stage, report_done
 from hummingbit.training.batches import shuffled_batches
 from hummingbit.training.data import Rows, TrainingData
 from hummingbit.training.layers import SparseLinear, both, each_on_one_core
@@ -257,6 +257,7 @@ def fit(
         for epoch in bar:
             history.append(_run_epoch(loss, rows, schedule, optimizers, epoch))
             bar.set_postfix({name: f"{value:.3f}" for name, value in history[-1].items()})
+            report_done(len(history), schedule.epochs)
             due = time.process_time() - saved_at > _SECONDS_BETWEEN_CHECKPOINTS
             if checkpoint and due and epoch + 1 < schedule.epochs:
                 checkpoint.save(model, optimizers, history)

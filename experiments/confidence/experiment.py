@@ -33,9 +33,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from experiments.docstring_codes import RECIPE
 from experiments.parts import add_choices, add_run_options
 from experiments.result_tables import Record, save_records
-from hummingbit.commands.demo import RECIPE
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import load_dataset, load_qrels
 from hummingbit.encoder.codes import code_from_hex

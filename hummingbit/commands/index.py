@@ -839,6 +839,17 @@ def configure_upkeep(actions: Actions) -> None:
     add_option(train, "--encoder NAME", "the encoder's name (default: COLLECTION's, or --into)")
     add_option(train, "--into NAME", "reindex the documents into a collection of this name")
     add_option(train, "--alias NAME", "the alias to move to that collection")
+    add_option(
+        train,
+        "--for-search",
+        "without --method, choose the one that quickstart chooses",
+    )
+    add_option(
+        train,
+        "--compare",
+        "hold documents out, let both encoders search for them, and change nothing unless the new"
+        " one finds more",
+    )
     add_label_field(train)
     add_service(train)
     add_json(train)
@@ -863,12 +874,18 @@ def run_train(args: argparse.Namespace) -> None:
     """Wait until a service has trained an encoder, and print what it is called."""
     from hummingbit.remote import wait_for  # noqa: PLC0415 - only a service needs it
 
-    names = ("encoder", "into", "alias", "label_field")
+    names = ("encoder", "into", "alias", "label_field", "for_search", "compare")
     options = {name: getattr(args, name) for name in names}
     with service_at(args) as client:
         job = client.train(args.collection, args.method, dict(args.settings), **options)
         result = wait_for(client, job)
-    lines = [f"encoder {result['encoder']}: {result['n_bits']} bits, by {result['method']}"]
+    trial = result.get("trial")
+    told = [] if trial is None else [f"{args.collection}: {trial['sentence']}"]
+    if result.get("state") == "refused":
+        told.append("the new codes are not shown to find more; nothing changes")
+        print_result(args, {"job": job["id"], **result}, told)
+        return
+    lines = [*told, f"encoder {result['encoder']}: {result['n_bits']} bits, by {result['method']}"]
     if "collection" in result:
         lines.append(reindexed_line(result))
     else:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import math
 import random
 import re
 import shlex
 import shutil
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from statistics import median
-from textwrap import fill, shorten
+from textwrap import fill
+from typing import TYPE_CHECKING
 from unicodedata import combining, normalize
 
-import numpy as np
-
+from hummingbit.commands.first_search import (
+    add_serving,
+    check_port,
+    learning_arguments,
+    print_answers,
+    print_indexed,
+    serve_and_learn,
+)
 from hummingbit.commands.options import (
     ROOM_FOR_AN_ENCODER,
     BitsOption,
@@ -28,89 +36,39 @@ from hummingbit.commands.options import (
     add_model,
     add_option,
     add_passages,
-    add_serving,
     add_word_vectors,
     check_writable,
     file_help,
     layout_of,
     read_judged_queries,
-    word_vectors_of,
-)
-from hummingbit.commands.printed_figures import print_figures, print_lines, print_vocabulary
-from hummingbit.commands.printing import timed_stage, without_controls
-from hummingbit.comparison import (
-    CHANCE,
-    CLASSIFIER,
-    Choice,
-    Figures,
-    chance_by_label,
-    choose_ranking,
-    known_items,
-    paraphrased,
-    precision_by_label,
-    verdict,
-    words_of_sentences,
 )
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import LABEL_NAMES, Layout, rank_of
-from hummingbit.corpus.qrels import Qrels
 from hummingbit.corpus.readers import BadLine, read_documents
 from hummingbit.corpus.survey import Survey, survey
 from hummingbit.corpus.tables import FieldTypes, separator_of
 from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
-from hummingbit.encoder.recipes import (
-    DEFAULT_BITS,
-    MAX_KNOWN_TERMS,
-    MODEL_BITS,
-    STATIC,
-    BaseRecipe,
-)
-from hummingbit.evaluation.baselines import (
-    SOFT_CLASS_SCORES,
-    ClassifierReference,
-    classifier_baseline,
-    soft_class_scores,
-)
-from hummingbit.evaluation.fusion import JUDGED_METRIC, judged_curve, judged_weight, validated
-from hummingbit.evaluation.metrics import JUDGED_METRICS
-from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
+from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import DEFAULT_BITS, MODEL_BITS
+from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.example_queries import example_queries
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import available_cores, begin_stage, count_in_stage, end_stage
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.catalog import NAME, RULE
+from hummingbit.index.catalog import NAME, RULE, SHIPPED_DISTRIBUTION, SHIPPED_NAME, AddAlias
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.ingestion import ingest
-from hummingbit.index.languages import AUTO as AUTO_LANGUAGE
-from hummingbit.index.passages import AUTO, LONG, Passages, passage_documents, size_of
-from hummingbit.index.rankings import RANKINGS
-from hummingbit.index.records import Query
-from hummingbit.service.server import bind_listener, serve
-from hummingbit.service.settings import Settings
-from hummingbit.training.data import TrainingData, gather
-from hummingbit.training.pipeline import Trained
-from hummingbit.training.text_features import TermCounts
-from hummingbit.training_methods import (
-    NO_MODEL,
-    WITHOUT_MODEL,
-    WITHOUT_TORCH,
-    check_word_vectors,
-    choose_model,
-    has_torch,
-    in_language,
-    recipe_for_search,
-    train_by,
-)
+from hummingbit.index.languages import DEFAULT_LANGUAGE, find_language
+from hummingbit.index.passages import AUTO, LONG, Passages, size_of
+from hummingbit.index.rankings import BM25, RANKINGS
+from hummingbit.installed_models import WITHOUT_MODEL
 
-MAX_SAMPLE = 10_000
-MAX_CHARACTERS = 4_000_000
-"""The largest sample. More documents, or longer ones, would make training take minutes."""
-LONG_DOCUMENTS = 2000
-"""A sample of long documents has as many, whatever their lengths."""
-HELD_OUT_SHARE = 0.1
-MAX_HELD_OUT = 300
-MANY_DOCUMENTS = 30_000
-"""With more, a search by every ranking takes so long that fewer documents are held out."""
-MIN_HELD_OUT = 60
+if TYPE_CHECKING:
+    from hummingbit.corpus.qrels import Qrels
+    from hummingbit.learning import Learning
+
+MAX_SAMPLE = 2000
+"""So many documents tell how long texts are, and in which language."""
 MIN_LABELLED = 20
 MAX_BAD_LINES = 3
 
@@ -124,11 +82,7 @@ class Corpus:
     count: int = 0
     """Documents with text."""
     sample: list[Document] = field(default_factory=list)
-    held_out: list[Document] = field(default_factory=list)
-    """Documents of the sample that are not trained on, for the comparison."""
     labels: Counter[str] = field(default_factory=Counter)
-    words: TermCounts = field(default_factory=lambda: TermCounts(MAX_KNOWN_TERMS))
-    """The words of all documents, which codes know beside those that they learn."""
     repeats: int = 0
     """Documents with the text of an earlier one, but for case, spaces and signs at its end."""
     bad_lines: list[BadLine] = field(default_factory=list)
@@ -140,24 +94,18 @@ class Corpus:
     """What the fields of a table hold."""
 
     @property
-    def training_documents(self) -> list[Document]:
-        """The documents of the sample that are not held out."""
-        held_out_ids = {document.id for document in self.held_out}
-        return [document for document in self.sample if document.id not in held_out_ids]
-
-    @property
     def is_sampled(self) -> bool:
         """Whether the source has more documents than the sample."""
         return self.count > len(self.sample)
 
     @property
     def has_labels(self) -> bool:
-        """Whether the sample has enough labels, not the same on all documents, to learn from."""
-        labels = [frozenset(document.labels) for document in self.sample if document.labels]
-        return len(set(labels)) > 1 and sum(map(len, labels)) >= MIN_LABELLED
+        """Whether there are enough labels, not the same on all documents, to learn from."""
+        return len(self.labels) > 1 and self.labels.total() >= MIN_LABELLED
 
+    @cached_property
     def lengths(self) -> list[int]:
-        """Return how many terms each text of the sample has."""
+        """How many terms each text of the sample has."""
         return [len(VISIBLE.terms(document.text or "")) for document in self.sample]
 
     def is_spaceless(self) -> bool:
@@ -184,13 +132,12 @@ class Corpus:
         return {name: separator for name, separator in separators.items() if separator is not None}
 
     def stored_documents(self) -> Iterator[Document]:
-        """Read the source again, and yield every document with text that is not held out."""
-        held_out_ids = {document.id for document in self.held_out}
+        """Read the source again, and yield every document with text."""
         documents = read_documents(
             self.source, layout=self.layout, on_error="skip", field_types=self.field_types
         )
         for document in documents:
-            if _has_text(document) and document.id not in held_out_ids:
+            if _has_text(document):
                 yield document
 
     def record_bad_line(self, bad: BadLine) -> None:
@@ -225,7 +172,6 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
         text = " ".join((document.text or "").lower().split())
         seen.add(hash(text.rstrip(TRAILING_SIGNS) or text))
         corpus.labels.update(document.labels)
-        corpus.words.add(document.text or "")
         if len(chosen) < MAX_SAMPLE:
             chosen.append((corpus.count, document))
         elif (position := rng.randrange(corpus.count + 1)) < MAX_SAMPLE:
@@ -233,8 +179,7 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
         corpus.count += 1
     corpus.repeats = corpus.count - len(seen)
     chosen.sort(key=lambda numbered: numbered[0])
-    corpus.sample = _within_characters([document for _, document in chosen])
-    corpus.held_out = _held_out(corpus)
+    corpus.sample = [document for _, document in chosen]
     return corpus
 
 
@@ -249,31 +194,17 @@ def _has_text(document: Document) -> bool:
     return bool(document.text and document.text.strip())
 
 
-def _within_characters(sample: list[Document]) -> list[Document]:
-    """Return the sample, or a part of it, every so many documents, if the texts are long."""
-    total = sum(len(document.text or "") for document in sample)
-    step = min(total / MAX_CHARACTERS, len(sample) / LONG_DOCUMENTS)
-    if step <= 1:
-        return sample
-    positions = np.unique(np.arange(0, len(sample), step).astype(int))
-    return [sample[position] for position in positions]
-
-
-def _held_out(corpus: Corpus) -> list[Document]:
-    most = MAX_HELD_OUT
-    if corpus.count > MANY_DOCUMENTS:
-        most = max(MIN_HELD_OUT, MAX_HELD_OUT * MANY_DOCUMENTS // corpus.count)
-    count = min(most, int(len(corpus.sample) * HELD_OUT_SHARE))
-    positions = np.sort(np.random.default_rng(0).permutation(len(corpus.sample))[:count])
-    return [corpus.sample[position] for position in positions]
-
-
 MIN_DOCUMENTS = 50
-MAX_PASSAGES_TO_LEARN = 10_000
 LONG_SHARE = 0.1
 """If so many texts of the sample are long, they are split into passages."""
 TRAILING_SIGNS = " .,;:!?…。！？"
-_AROUND_WORDS = ".,;:!?…()[]\"'“”‘’„«»。！？、，"
+MIN_KNOWN_SHARE = 0.6
+"""Texts of which the encoder that ships knows a smaller share of the words have words alone."""
+EXAMPLES = 3
+MAX_READ = 1000
+"""So many texts, and so many characters of each, tell which words are known."""
+MANY_WORDS = 1_000_000
+"""With more, several processes encode."""
 MAX_CANDIDATES = 5
 """More fields that may be the label are not listed."""
 
@@ -287,7 +218,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser,
         "--bits N",
-        f"bits in a code, a multiple of 8 (default: {DEFAULT_BITS}, of --model {MODEL_BITS})",
+        "bits in a code that is learned, a multiple of 8 (default:"
+        f" {DEFAULT_BITS}, of --model {MODEL_BITS})",
         action=BitsOption,
     )
     add_option(parser, "--data-dir DIR", "the folder to create (default: NAME-data)", type=Path)
@@ -299,62 +231,66 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser, "--queries SOURCE", "queries of your own to choose the ranking by; needs --qrels"
     )
     add_option(parser, "--qrels FILE", "their right answers, in TREC's format or BEIR's TSV")
-    add_serving(parser, "comparison")
+    add_serving(parser)
     add_layout(parser, are_found=True)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Survey the source, train, compare, index and serve."""
+    """Survey the source, index it, print three answers and serve; learn beside that."""
     name = args.name or name_of(args.source)
-    if not NAME.fullmatch(name):
-        raise OptionError(f"--name {name!r}: a name must be {RULE}")
+    if not NAME.fullmatch(f"{name}-2"):
+        raise OptionError(f"--name {name!r}: a name must be {RULE}, and leave room for a number")
     data_dir: Path = args.data_dir or Path(f"{name}-data")
     if not args.inspect:
         _check_folder(data_dir, args.source)
-    if not args.no_serve and not args.inspect:
-        with bind_listener(args.host, args.port):
-            pass  # it is in use by nobody else
-    word_vectors = word_vectors_of(args)
+        check_port(args)
     judged = read_judged_queries(args)
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
-    if few := _too_few(corpus):
-        _print_row("few", few)
     _check_judged(corpus, judged)
+    if args.word_vectors is not None and not corpus.has_labels:
+        raise OptionError("--word-vectors: is for labels, which the documents do not have")
     if args.inspect:
         return
-    _check_can_learn(corpus)
-    passages = _passages_for(corpus, args.passages)
-    training = corpus.training_documents
-    if passages is not None:
-        training = passage_documents(training, passages)
-        training = training[:: math.ceil(len(training) / MAX_PASSAGES_TO_LEARN)]
-    data = gather(training)
-    recipe = _recipe(args, corpus, data)
-    check_word_vectors(recipe.method, given=word_vectors is not None)
-    with _removing_unfinished(data_dir):
-        with timed_stage(f"training {recipe.n_bits}-bit codes ({recipe.method})"):
-            out = data_dir / "encoders" / name
-            trained = train_by(data, recipe, out, word_vectors=word_vectors, words=corpus.words)
-        print_lines(*trained.notes)
-        print_vocabulary(trained.encoder)
-        with timed_stage("indexing"), DataFolder(data_dir, writable=True) as folder:
-            _index(folder, name, corpus, passages)
     with DataFolder(data_dir, writable=True) as folder:
-        collection = folder.collection(name)
-        with timed_stage(f"comparing rankings by {len(corpus.held_out):,} held-out documents"):
-            figures, choice = _compare(collection, corpus, data, trained)
-        need = "To find a document by some of its words"
-        if judged is not None:
-            choice = _compare_judged(collection, *judged)
-            need = "For queries like the judged ones"
-        _print_figures(figures, len(corpus.held_out), choice, need)
-        collection.set_ranking(choice.ranking)
-        _print_example(collection, corpus, name, data_dir)
+        with _removing_unfinished(data_dir):
+            began = time.perf_counter()
+            collection = _index(folder, f"{name}-1", corpus, _passages_for(corpus, args.passages))
+            folder.change_aliases([AddAlias(name, collection.name)])
+            print_indexed(collection, time.perf_counter() - began)
+            if judged is not None:
+                _compare_judged(collection, *judged)
+            texts = [document.text or "" for document in corpus.sample]
+            print_answers(collection, example_queries(texts, EXAMPLES))
+        print(
+            f"\nTo search: hummingbit search {name} 'WORDS'{_place(args, data_dir)}\n", flush=True
+        )
+        serve_and_learn(args, folder, _learning(args, name, corpus))
+
+
+def _place(args: argparse.Namespace, data_dir: Path) -> str:
+    """Return the options by which a search finds the collection."""
     if args.no_serve:
-        return
-    serve(Settings(data_dir=data_dir, host=args.host, port=args.port))
+        return f" --data-dir {shlex.quote(str(data_dir))}"
+    return f" --url http://{args.host}:{args.port}"
+
+
+def _learning(args: argparse.Namespace, name: str, corpus: Corpus) -> Learning | None:
+    """Return what is to be learned from the documents; None if there are too few, and say so."""
+    if args.no_train:
+        return None
+    differ = corpus.count - corpus.repeats
+    if differ < MIN_DOCUMENTS:
+        print(
+            f"nothing is learned from {counted(differ, 'different document')};"
+            f" that needs {MIN_DOCUMENTS} or more"
+        )
+        return None
+    from hummingbit.learning import Learning  # noqa: PLC0415 - the first search needs it not
+
+    settings = {} if args.bits is None else {"n_bits": args.bits}
+    return Learning(f"{name}-1", name, f"{name}-2", settings, learning_arguments(args))
 
 
 @contextmanager
@@ -380,34 +316,58 @@ def _passages_for(corpus: Corpus, asked: Passages | bool | None) -> Passages | N
     return Passages.of(AUTO)
 
 
-def _index(folder: DataFolder, name: str, corpus: Corpus, passages: Passages | None) -> None:
-    collection = folder.create_collection(name, encoder=name, passages=passages)
+def _index(
+    folder: DataFolder, name: str, corpus: Corpus, passages: Passages | None
+) -> CollectionBackend:
+    """Index the documents by their words and, if it knows these, the encoder that ships."""
+    texts = [document.text or "" for document in corpus.sample]
+    is_read, line = shipped_encoder_reads(folder, texts)
+    _print_row("codes", line)
+    collection = folder.create_collection(
+        name,
+        encoder=SHIPPED_NAME if is_read else None,
+        n_bits=None if is_read else 0,
+        passages=passages,
+    )
     collection.remember_field_types(corpus.field_types.decided)
-    with count_in_stage("encoding and storing", corpus.count) as advance:
-        ingest(collection, corpus.stored_documents(), jobs=available_cores(), progress=advance)
+    with count_in_stage("indexing", corpus.count) as advance:
+        ingest(collection, corpus.stored_documents(), jobs=_jobs_for(corpus), progress=advance)
+    return collection
 
 
-def _recipe(args: argparse.Namespace, corpus: Corpus, data: TrainingData) -> BaseRecipe:
-    """Return the recipe for the documents, and print which model and which language it has."""
-    # Word vectors help to learn from words, which a language model does not.
-    given = NO_MODEL if args.model is None and args.word_vectors else args.model
-    model, line = choose_model(
-        given, map(str, data.inputs), has_labels=corpus.has_labels, n_bits=args.bits
+def _jobs_for(corpus: Corpus) -> int:
+    """Return how many processes encode: starting them takes longer than few documents."""
+    return (
+        1
+        if sum(corpus.lengths) * corpus.count < MANY_WORDS * len(corpus.sample)
+        else available_cores()
     )
-    _print_row("model", line)
-    recipe = recipe_for_search(
-        data,
-        args.bits or (DEFAULT_BITS if model in (None, STATIC) else MODEL_BITS),
-        has_labels=corpus.has_labels,
-        model=model,
-        model_name=args.model_name,
-    )
-    recipe, language = in_language(recipe, data, AUTO_LANGUAGE)
-    if language:
-        print(language)
-    if not has_torch():
-        print(WITHOUT_TORCH, file=sys.stderr)
-    return recipe
+
+
+def shipped_encoder_reads(folder: DataFolder, texts: Sequence[str]) -> tuple[bool, str]:
+    """Return whether the encoder that ships reads the texts, and a line that says so."""
+    if folder.encoders.install_shipped() is None:
+        return False, f"none, words alone: {SHIPPED_DISTRIBUTION} is not installed"
+    encoder = folder.encoders.load(SHIPPED_NAME)
+    language, is_sure = find_language(texts)
+    if is_sure and language != DEFAULT_LANGUAGE:
+        return False, f"none, words alone: {SHIPPED_DISTRIBUTION} knows English only"
+    known = known_share(encoder, texts)
+    if known < MIN_KNOWN_SHARE:
+        knows = f"{SHIPPED_DISTRIBUTION} knows {known:.0%} of their words"
+        return False, f"none, words alone: {knows}"
+    return True, f"of what {SHIPPED_DISTRIBUTION} knows, {encoder.n_bits // 8} bytes a document"
+
+
+def known_share(encoder: Encoder, texts: Sequence[str]) -> float:
+    """Return which share of the words of texts an encoder knows as whole words."""
+    features = encoder.features
+    if not isinstance(features, TextFeatures):
+        return 1.0
+    known = frozenset(features.vocabulary)
+    read = features.analyzer.terms
+    words = [word for text in texts[:MAX_READ] for word in read(text[:MAX_READ])]
+    return sum(word in known for word in words) / max(len(words), 1)
 
 
 def _check_folder(folder: Path, source: Path) -> None:
@@ -440,31 +400,13 @@ def _check_texts(corpus: Corpus) -> None:
     """Raise OptionError if there is no text, or none of the texts has a term."""
     has = f"{corpus.source}: has {counted(corpus.count, 'document')} with text"
     if not corpus.count:
-        raise OptionError(f"{has}; codes are learned from {MIN_DOCUMENTS} or more")
-    if not any(corpus.lengths()):
+        raise OptionError(has)
+    if not any(corpus.lengths):
         raise OptionError(f"{has}, but no words; emoji and signs are no words")
 
 
-def _too_few(corpus: Corpus) -> str | None:
-    """Return what to say if there are too few different texts to learn from."""
-    differ = corpus.count - corpus.repeats
-    if differ >= MIN_DOCUMENTS:
-        return None
-    documents = f"{counted(corpus.count, 'document')} with text"
-    if corpus.repeats:
-        documents += f", of which {differ:,} differ"
-    return f"{documents}; codes are learned from {MIN_DOCUMENTS} or more"
-
-
-def _check_can_learn(corpus: Corpus) -> None:
-    """Raise OptionError if there are too few different texts to learn from."""
-    if few := _too_few(corpus):
-        words = f"hummingbit index build NAME {shlex.quote(str(corpus.source))} --no-encoder"
-        raise OptionError(f"{corpus.source}: has {few}; to search them by words: {words}")
-
-
 def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
-    terms = corpus.lengths()
+    terms = corpus.lengths
     skipped = f"{counted(corpus.n_bad_lines, 'line')} skipped"
     print(f"{corpus.source}: {counted(corpus.count, 'document')}, {skipped}")
     if corpus.n_bad_lines > corpus.count:
@@ -493,9 +435,6 @@ def _print_corpus(layout_survey: Survey, corpus: Corpus) -> None:
         _print_row("markup", "HTML, of which the text is kept (--html)")
     have = "document has" if corpus.repeats == 1 else "documents have"
     _print_row("repeats", f"{corpus.repeats:,} {have} the text of another")
-    if corpus.is_sampled:
-        size = f"{len(corpus.sample):,} documents are learned from and compared by; all are indexed"
-        _print_row("sample", size)
 
 
 def _print_lists(layout_survey: Survey, corpus: Corpus) -> None:
@@ -583,113 +522,46 @@ def _check_judged(corpus: Corpus, judged: tuple[list[Document], Qrels] | None) -
         raise OptionError(f"--qrels: {reason}, and the first document is {corpus.sample[0].id!r}")
 
 
-def _compare_judged(collection: CollectionBackend, queries: list[Document], qrels: Qrels) -> Choice:
-    """Set the weight of codes that suits a person's own queries, and choose a ranking by nDCG@10.
+def _compare_judged(collection: CollectionBackend, queries: list[Document], qrels: Qrels) -> None:
+    """Set the weight of codes and the ranking that suit a person's own queries, by nDCG@10.
 
     The figures of each ranking are printed.
     """
-    curve = judged_curve(collection, queries, qrels)
-    weight = judged_weight(curve)
-    collection.set_hybrid_weight(weight)
+    # Imported here, as few have judged queries.
+    from hummingbit.commands.printed_figures import print_figures  # noqa: PLC0415
+    from hummingbit.comparison import choose_ranking  # noqa: PLC0415
+    from hummingbit.evaluation.fusion import (  # noqa: PLC0415
+        JUDGED_METRIC,
+        judged_curve,
+        judged_weight,
+        validated,
+    )
+    from hummingbit.evaluation.metrics import JUDGED_METRICS  # noqa: PLC0415
+    from hummingbit.evaluation.rankings import (  # noqa: PLC0415
+        RelevanceSettings,
+        evaluate_rankings,
+    )
+
+    rankings = [BM25]
+    if collection.n_bits:
+        curve = judged_curve(collection, queries, qrels)
+        weight = judged_weight(curve)
+        collection.set_hybrid_weight(weight)
+        rankings = list(RANKINGS)
     evaluations = evaluate_rankings(
-        collection, queries, RANKINGS, JUDGED_METRICS, RelevanceSettings(qrels=qrels)
+        collection, queries, rankings, JUDGED_METRICS, RelevanceSettings(qrels=qrels)
     )
-    print(
-        f"\n{counted(next(iter(evaluations.values())).queries, 'judged query', 'judged queries')}:"
-    )
+    judged = next(iter(evaluations.values())).queries
+    print(f"\n{counted(judged, 'judged query', 'judged queries')}:")
     print_figures(evaluations)
+    if not collection.n_bits:
+        return
     print(
         f"The weight of codes in hybrid is {weight:g}, fitted to these queries; fitted to others of"
         f" them, nDCG@10 is {validated(curve):.3f}."
     )
-    return choose_ranking(
+    choice = choose_ranking(
         {name: evaluation.per_query[JUDGED_METRIC] for name, evaluation in evaluations.items()}
     )
-
-
-def _compare(
-    collection: CollectionBackend, corpus: Corpus, data: TrainingData, trained: Trained
-) -> tuple[dict[str, Figures], Choice]:
-    """Measure every ranking by labels, then add the held-out documents and measure known items."""
-    queries_by_label = [
-        document for document in corpus.held_out if corpus.has_labels and document.labels
-    ]
-    same_label = {
-        ranking: precision_by_label(collection, queries_by_label, ranking) for ranking in RANKINGS
-    }
-    ingest(collection, corpus.held_out)
-    documents = [*corpus.held_out, *corpus.training_documents]
-    words = paraphrased(words_of_sentences(corpus.held_out), documents)
-    queries = {document.id: text for document, text in zip(corpus.held_out, words, strict=True)}
-    figures: dict[str, Figures] = {}
-    evaluations = known_items(collection, queries, RANKINGS)
-    for ranking, evaluation in evaluations.items():
-        means = (evaluation.metrics["Success@10"], evaluation.metrics["MRR@10"])
-        figures[ranking] = Figures(same_label[ranking], *means)
-    # By the share of items found and not by their ranks. A query has words of its item, so words
-    # put the item itself first; of the other documents that answer a person's question, such a
-    # query says nothing.
-    choice = choose_ranking(
-        {name: evaluation.per_query["Success@10"] for name, evaluation in evaluations.items()},
-        metric="the share found in the first ten",
-    )
-    if queries_by_label:
-        baseline = classifier_baseline(
-            ClassifierReference(trained.encoder, trained.classifier),
-            data.labelled(data.rows_of(trained.labelled_ids)),
-            data.known(),
-            gather(queries_by_label).labelled(),
-            ["P@10"],
-        )
-        figures[CLASSIFIER] = Figures(baseline.expected["P@10"])
-        soft = soft_class_scores(
-            trained.encoder, data.known(), gather(queries_by_label).labelled(), ["P@10"]
-        )
-        if soft is not None:
-            figures[SOFT_CLASS_SCORES] = Figures(soft.expected["P@10"])
-        figures[CHANCE] = Figures(chance_by_label(corpus.training_documents, queries_by_label))
-    return figures, choice
-
-
-def _print_figures(
-    figures: Mapping[str, Figures], n_queries: int, choice: Choice, need: str
-) -> None:
-    print(f"\n{'':<22}{'same label':>12}{'the document itself':>25}")
-    print(f"{'':<22}{'P@10':>12}{'in first ten':>15}{'MRR':>10}")
-    for name, measured in figures.items():
-        cells = zip(
-            (12, 15, 10),
-            (measured.same_label, measured.found, measured.reciprocal_rank),
-            strict=True,
-        )
-        row = "".join(
-            f"{'–' if value is None else f'{value:.3f}':>{width}}" for width, value in cells
-        )
-        print(f"{name:<22}{row}")
-    print("Queries are words of the documents, every other one replaced by a related word.")
-    print("\n" + fill(verdict(figures, choice, need, n_queries), 80))
-
-
-def _print_example(
-    collection: CollectionBackend, corpus: Corpus, name: str, data_dir: Path
-) -> None:
-    query = _long_words(corpus.held_out[0].text or "")
-    print(f"\n{query!r} finds, of {len(collection):,} documents of {collection.n_bits // 8} bytes:")
-    for hit in collection.search([Query(text=query)], 3, with_text=True).hits[0]:
-        id_, text = map(without_controls, (hit.id, " ".join((hit.text or "").split())))
-        print(f"  {id_:<20.20} {text:.56}")
-    folder = shlex.quote(str(data_dir))
-    print(f"\nTo search: hummingbit search {name} 'WORDS' --data-dir {folder}\n", flush=True)
-
-
-def _long_words(text: str) -> str:
-    """Return the four longest words of a text, in the order of the text.
-
-    Addresses, numbers and lines of signs are no words, unless the text has nothing else. Words lose
-    the signs around them.
-    """
-    stripped = (part.strip(_AROUND_WORDS) for part in text.split())
-    parts = [*dict.fromkeys(part for part in stripped if part)] or text.split()
-    words = [part for part in parts if part.isalpha()] or parts
-    longest = sorted(words, key=len, reverse=True)[:4]
-    return shorten(" ".join(word for word in words if word in longest), 60, placeholder="")
+    print("\n" + fill(f"For queries like the judged ones, {choice.advice()}", 80))
+    collection.set_ranking(choice.ranking)

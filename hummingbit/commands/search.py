@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field
 from dataclasses import fields as dataclass_fields
 from typing import Any
 
+from hummingbit.commands.hits import print_hits
 from hummingbit.commands.options import (
     OptionError,
     add_filter,
@@ -30,8 +30,6 @@ from hummingbit.commands.printing import (
 )
 from hummingbit.corpus.document import Vector, parse_vector
 from hummingbit.index.facets import FacetResult
-from hummingbit.index.highlights import excerpt
-from hummingbit.index.rankings import HAMMING
 from hummingbit.index.recommendations import AVERAGE_VECTOR, STRATEGIES
 from hummingbit.index.records import Query
 from hummingbit.index.search import (
@@ -41,10 +39,6 @@ from hummingbit.index.search import (
     Rescore,
     request_name,
 )
-
-# Aligns texts with the ids of hits.
-INDENT = " " * 6
-
 
 PARTS = {"hybrid": dataclass_fields(Hybrid), "rescore": dataclass_fields(Rescore)}
 FLAGS: Mapping[str, tuple[Field[Any], ...]] = {
@@ -93,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_option(
         text,
         "--with-text",
-        "print a line of the text of each hit below it; on a terminal that is the default",
+        "with --json, return the texts, too; without, a line of each is printed anyway",
         default=None,
     )
     add_option(text, "--no-text", "do not print texts", dest="with_text", action="store_false")
@@ -117,12 +111,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print a hit a line: distance, confidence, id, the requested fields, an excerpt of its text.
-
-    On a terminal, and if it is asked for, the excerpt has a line of its own.
-    """
-    asked = args.with_text or args.with_passage
-    args.text_lines = asked or (args.with_text is None and sys.stdout.isatty())
+    """Print the hits for people to read, or with ``--json`` the response."""
     if args.with_text is None:
         args.with_text = not args.json
     if args.complete:
@@ -148,14 +137,12 @@ def run(args: argparse.Namespace) -> None:
         return
     groups = answer.get("groups", [])
     _print_notes(answer, found_any=bool(answer["hits"] or groups))
-    ranking = answer.get("rescored_by") or answer["ranking"]
-    for hit in answer["hits"]:
-        _print_hit(hit, ranking, has_text_line=args.text_lines)
+    fields = [] if args.no_payload else args.payload_fields
+    print_hits(answer["hits"], fields=fields)
     for group in groups:
         value = group["id"] if isinstance(group["id"], str) else json.dumps(group["id"])
         print(without_controls(f"{value}:"))
-        for hit in group["hits"]:
-            _print_hit(hit, ranking, has_text_line=args.text_lines)
+        print_hits(group["hits"], fields=fields)
     print_facets([FacetResult(**facet) for facet in answer.get("facets", [])])
 
 
@@ -261,42 +248,3 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
     if "rescore" in fields and args.rescore is None:
         raise OptionError("--oversample: needs --rescore, which orders the candidates")
     return fields
-
-
-def _print_hit(hit: Mapping[str, Any], ranking: str, *, has_text_line: bool) -> None:
-    """Print the line of a hit, and an excerpt of its text on it or, with `has_text_line`, below."""
-    text = _excerpt(hit, max(20, shutil.get_terminal_size().columns - len(INDENT)))
-    print(_line(hit, ranking, None if has_text_line else text))
-    if has_text_line and text is not None:
-        print(f"{INDENT}{without_controls(text)}")
-
-
-def _excerpt(hit: Mapping[str, Any], width: int) -> str | None:
-    """Return a line of the text of a hit, or of the passage that ranked it; None without a text.
-
-    A long text is cut to where words of the query are close together, if it has any.
-    """
-    passage = hit.get("passage") or {"text": hit.get("text"), "start": 0}
-    if passage["text"] is None:
-        return None
-    highlight = hit.get("highlight") or {"marks": []}
-    at = highlight["start"] + highlight["marks"][0][0] if highlight["marks"] else passage["start"]
-    return excerpt(passage["text"], width, at - passage["start"])
-
-
-def _line(hit: Mapping[str, Any], ranking: str, text: str | None) -> str:
-    score, confidence = hit.get("rerank_score"), hit.get("confidence")
-    if score is None and ranking != HAMMING:
-        score = hit["score"]
-    payload = hit.get("payload")
-    distance = "-" if hit["distance"] is None else str(hit["distance"])
-    parts = [
-        f"{distance:>4}",
-        None if score is None else f"{score:8.3f}",
-        None if confidence is None else f"{confidence:4.0%}",
-        hit["id"],
-        hit.get("code"),
-        json.dumps(payload, ensure_ascii=False) if payload else None,
-        text or None,
-    ]
-    return without_controls("  ".join(part for part in parts if part is not None))

@@ -34,12 +34,15 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.qrels import Qrels
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
+    DEFAULT_BITS,
     JUDGED,
     LINEAR_SUMMARIES,
     METHODS,
     METRIC,
     MODEL,
+    MODEL_BITS,
     RECIPES,
+    STATIC,
     BaseRecipe,
     ClassCodeRecipe,
     JudgementRecipe,
@@ -61,12 +64,15 @@ from hummingbit.training.paper_weights import as_in_the_paper
 from hummingbit.training.teachers import read_teacher
 from hummingbit.training_methods import (
     WITHOUT_TORCH,
+    can_learn_labels,
     check_torch,
     check_word_vectors,
+    choose_model,
     default_method,
     has_torch,
     in_language,
     print_trial,
+    recipe_for_search,
     resumable,
     train_by,
 )
@@ -93,6 +99,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_word_vectors(parser)
     add_model(parser)
     _add_judgements(parser)
+    add_option(
+        parser,
+        "--for-search",
+        "without a METHOD, choose the one that quickstart chooses: of codes that find texts by"
+        " their words, by what a language model knows and by their labels, if they have any",
+    )
     for setting in fields(Recipe):
         if setting.name in COMMON:
             text = "that of the method" if setting.name in BY_METHOD else ""
@@ -200,6 +212,9 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         return
     check_out(args)
     data = _documents(args)
+    if args.for_search:
+        _train_for_search(args, data)
+        return
     method = MODEL
     if args.model is None:
         n_bits = args.n_bits or Recipe().n_bits
@@ -223,6 +238,36 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         _train(args, recipe, data, search=True)
         return
     trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
+    print_trained(args.out, trained)
+
+
+def _train_for_search(args: argparse.Namespace, data: TrainingData) -> None:
+    """Train by the method that suits searches of the documents, with settings of its own."""
+    has_labels = can_learn_labels(data)
+    model, line = choose_model(
+        args.model, map(str, data.inputs), has_labels=has_labels, n_bits=args.n_bits
+    )
+    print(f"model: {line}", file=sys.stderr)
+    recipe = recipe_for_search(
+        data,
+        args.n_bits or (DEFAULT_BITS if model in (None, STATIC) else MODEL_BITS),
+        has_labels=has_labels,
+        model=model,
+        model_name=args.model_name,
+    )
+    recipe, language = in_language(recipe, data, args.language)
+    if language:
+        print(language, file=sys.stderr)
+    if not has_torch():
+        print(WITHOUT_TORCH, file=sys.stderr)
+    print(f"training by {recipe.method}", file=sys.stderr)
+    # None are held out: where this is used, searches are compared on other documents.
+    recipe = replace(recipe, validation_share=0.0)
+    if args.label_fraction is not None and hasattr(recipe, "label_fraction"):
+        recipe = replace(recipe, label_fraction=args.label_fraction)
+    trained = train_by(
+        data, recipe, args.out, word_vectors=word_vectors_of(args), overwrite=args.overwrite
+    )
     print_trained(args.out, trained)
 
 

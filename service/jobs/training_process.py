@@ -23,6 +23,7 @@ from typing import Any
 
 from hummingbit.encoder.artifact import ArtifactError, load_encoder
 from hummingbit.foundation.files import replace_file
+from hummingbit.foundation.slices import STAGES_VARIABLE, read_stage
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import StoredDocument
 from hummingbit.service.http.problems import ProblemError
@@ -37,12 +38,17 @@ TRAINING_FILE = "training.json"
 DATA_FILE = "training.jsonl"
 LOG_FILE = "training.log"
 LOCK_FILE = "training.lock"
+STAGES_FILE = "training.stage"
 FAILED_FILE = "training.failed"
 ENCODER_FOLDER = "encoder"
 MODEL_FOLDER = "model"
 """An encoder whose language model reads the documents, where training needs one."""
+Learned = tuple[StoredDocument, Sequence[str]]
+"""A document, and its labels."""
 SECONDS_BETWEEN_CHECKS = 0.1
 LOWER_PRIORITY = 10
+OPEN_VARIABLES = ("HUMMINGBIT_ENDPOINT", "HUMMINGBIT_MODEL")
+"""The beginnings of the variables that a training reads."""
 
 
 def can_train() -> bool:
@@ -51,15 +57,17 @@ def can_train() -> bool:
 
 
 def write_training_files(
-    folder: Path,
-    documents: Iterable[tuple[StoredDocument, Sequence[str]]],
-    arguments: Sequence[str],
+    folder: Path, documents: Iterable[Learned], arguments: Sequence[str]
 ) -> None:
-    """Write what a training needs into its folder: documents, each with its labels, and arguments.
+    """Write what a training needs into its folder: documents with their labels, and arguments."""
+    write_documents(folder / DATA_FILE, documents)
+    (folder / LOCK_FILE).touch()
+    replace_file(folder / TRAINING_FILE, json.dumps(arguments))
 
-    A document has its vector or its text.
-    """
-    with (folder / DATA_FILE).open("w", encoding="utf-8") as file:
+
+def write_documents(path: Path, documents: Iterable[Learned]) -> None:
+    """Write documents with their labels as JSON lines, each with its vector or its text."""
+    with path.open("w", encoding="utf-8") as file:
         for document, labels in documents:
             record: dict[str, Any] = {"id": document.id, "text": document.text}
             if document.vector is not None:
@@ -67,8 +75,6 @@ def write_training_files(
             if labels:
                 record["labels"] = list(labels)
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
-    (folder / LOCK_FILE).touch()
-    replace_file(folder / TRAINING_FILE, json.dumps(arguments))
 
 
 def do_training(progress: Progress, write: Callable[[], object], *, elsewhere: bool) -> Path:
@@ -98,7 +104,12 @@ def do_training(progress: Progress, write: Callable[[], object], *, elsewhere: b
             if lock is not None and not elsewhere:
                 run_training(folder, lock, progress)
                 continue
-        _wait(progress, None)  # a trainer is running, or has not started yet
+        wait_for_process(progress)  # a trainer is running, or has not started yet
+
+
+def wait_for_process(progress: Progress) -> None:
+    """Wait for a moment for a process that was started elsewhere, or by an earlier attempt."""
+    _wait(progress, None)
 
 
 def install(folder: DataFolder, progress: Progress) -> None:
@@ -116,19 +127,36 @@ def run_training(folder: Path, lock: int, progress: Progress | None = None) -> N
     The trainer inherits `lock`, the descriptor from :func:`hold_lock`.
     """
     arguments = json.loads((folder / TRAINING_FILE).read_bytes())
-    command = [sys.executable, "-m", "hummingbit", "train", *arguments]
+    command = ["hummingbit", "train", *arguments]
     command += ["--data", str(folder / DATA_FILE), "--out", str(folder / ENCODER_FOLDER)]
     if (folder / MODEL_FOLDER).is_dir():
         command += ["--model", str(folder / MODEL_FOLDER)]
-    # The trainer must not see the service's keys, only that of an embeddings endpoint.
+    status = run_beside(command, folder, lock, progress)
+    if not (folder / TRAINING_FILE).exists():  # the job was cancelled meanwhile
+        shutil.rmtree(folder / ENCODER_FOLDER, ignore_errors=True)
+    elif status != 0 and not is_trained(folder / ENCODER_FOLDER):
+        replace_file(folder / FAILED_FILE, _reason(folder, status))
+
+
+def run_beside(
+    module_and_arguments: Sequence[str], folder: Path, lock: int, progress: Progress | None
+) -> int:
+    """Run a module in a process of low priority, which ends with this block; return its status.
+
+    The process inherits `lock`, so whoever waits for it knows that it still runs. What it prints is
+    in the folder's log. The job shows how much of its current stage is done.
+    """
+    # The process must not see the service's keys, only that of an embeddings endpoint.
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("HUMMINGBIT_") or name.startswith("HUMMINGBIT_ENDPOINT")
+        if not name.startswith("HUMMINGBIT_") or name.startswith(OPEN_VARIABLES)
     }
+    stages = folder / STAGES_FILE
+    environment[STAGES_VARIABLE] = str(stages)
     with (folder / LOG_FILE).open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - this Python, and arguments of our own
-            command,
+            [sys.executable, "-m", *module_and_arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -145,10 +173,8 @@ def run_training(folder: Path, lock: int, progress: Progress | None = None) -> N
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    if not (folder / TRAINING_FILE).exists():  # the job was cancelled meanwhile
-        shutil.rmtree(folder / ENCODER_FOLDER, ignore_errors=True)
-    elif process.returncode != 0 and not is_trained(folder / ENCODER_FOLDER):
-        replace_file(folder / FAILED_FILE, _reason(folder, process.returncode))
+        stages.unlink(missing_ok=True)
+    return process.returncode
 
 
 def is_trained(encoder: Path) -> bool:
@@ -187,6 +213,9 @@ def hold_lock(folder: Path) -> Iterator[int | None]:
 
 def _wait(progress: Progress | None, process: subprocess.Popen[Any] | None) -> None:
     if progress is not None:
+        stage = read_stage(progress.folder / STAGES_FILE)
+        if stage is not None:
+            progress.show_percent(str(progress.step), stage.done, stage.total)
         progress.advance()
     if process is None:
         time.sleep(SECONDS_BETWEEN_CHECKS)

@@ -120,6 +120,17 @@ class Train(RequestModel):
         " without, sne for vectors without.",
         json_schema_extra={"enum": [*DOCUMENT_METHODS, None]},
     )
+    for_search: bool = Field(
+        False,
+        description="Without a method, choose the one that `quickstart` chooses: of codes that find"
+        " texts by their words, by what a language model knows and by their labels, if they have"
+        " any.",
+    )
+    compare: bool = Field(
+        False,
+        description="Learn from a sample of the documents, at most 10,000, and hold a tenth out."
+        " Both encoders search for these, and unless the new one finds more, nothing changes.",
+    )
     settings: dict[str, bool | int | float | str] = Field(
         {},
         description="Settings of the method, by the names of `hummingbit train METHOD --help` with"

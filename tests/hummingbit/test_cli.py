@@ -209,12 +209,14 @@ def test_an_evaluation_as_json(data: Path, capsys: pytest.CaptureFixture[str]) -
     assert found["distinct_codes"] >= 3
 
 
-def test_searching_prints_a_hit_a_line(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_searching_prints_what_the_hits_are(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     search = ["search", "topics", "matrix vector eigen", "--limit", "3", "--data-dir", data]
     assert hummingbit(*search) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
-    assert all('"label": "algebra"' in line for line in lines)
+    assert [line[:4] for line in lines] == [" 1  ", "    ", " 2  ", "    ", " 3  ", "    "]
+    assert all({"matrix", "vector", "eigen"} & {*line.split()} for line in lines[::2])
+    assert hummingbit(*search, "--payload-fields", "label") == 0
+    assert all("· label algebra" in line for line in capsys.readouterr().out.splitlines()[1::2])
 
 
 def test_stats_are_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

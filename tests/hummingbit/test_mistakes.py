@@ -92,7 +92,6 @@ MISTAKES = {
     ),
     "evaluate c --queries kinds.jsonl --label-field Kind": "did you mean 'kind'?",
     "quickstart nope.csv --no-serve": "nope.csv: No such file or directory",
-    "quickstart c.jsonl --no-serve": "codes are learned from 50 or more",
     "quickstart bin.jsonl --no-serve": "bin.jsonl: has no documents",
 }
 

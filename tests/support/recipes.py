@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from hummingbit.commands import quickstart
+from hummingbit.commands import train
 from hummingbit.encoder.recipes import BaseRecipe, LabelledRecipe, LinearRecipe, ModelRecipe
 from hummingbit.training import networks
 from hummingbit.training.data import TrainingData
@@ -51,7 +51,7 @@ def _other(one: Field[Any]) -> Any:
 
 
 def train_in_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let quickstart train with its recipe, but not with 2,000 batches of so few documents."""
+    """Let `train --for-search` train with its recipe, but not with 2,000 batches."""
     monkeypatch.setattr(networks, "LEAST_STEPS", 20)
 
     def recipe(data: TrainingData, n_bits: int, **options: Any) -> LabelledRecipe:
@@ -60,4 +60,4 @@ def train_in_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
             return chosen
         return replace(chosen, min_steps=20)
 
-    monkeypatch.setattr(quickstart, "recipe_for_search", recipe)
+    monkeypatch.setattr(train, "recipe_for_search", recipe)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hummingbit.encoder.artifact import ArtifactError, write_artifact
+from hummingbit.encoder.artifact import ArtifactError, install_artifact, write_artifact
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.service.jobs.training_process import (
     ENCODER_FOLDER,
@@ -20,7 +20,7 @@ from tests.support.encoders import random_texts
 
 
 @contextmanager
-def external_trainer(data_dir: Path, encoder: Encoder) -> Iterator[None]:
+def external_trainer(data_dir: Path, encoder: Encoder | Path) -> Iterator[None]:
     """Give `encoder` to every job that waits for training, like a trainer on another machine."""
     ending = threading.Event()
 
@@ -37,13 +37,16 @@ def external_trainer(data_dir: Path, encoder: Encoder) -> Iterator[None]:
         thread.join()
 
 
-def provide_encoder(data_dir: Path, encoder: Encoder) -> None:
-    """Write `encoder` to the folder of every job that waits for one."""
+def provide_encoder(data_dir: Path, encoder: Encoder | Path) -> None:
+    """Write `encoder`, or copy its folder, to the folder of every job that waits for one."""
     for request in data_dir.glob(f"jobs/*/{TRAINING_FILE}"):
         folder = request.parent
         try:
             with hold_lock(folder) as lock:
                 if lock is not None and needs_training(folder):
-                    write_artifact(folder / ENCODER_FOLDER, encoder, random_texts(40))
+                    if isinstance(encoder, Path):
+                        install_artifact(encoder, folder / ENCODER_FOLDER)
+                    else:
+                        write_artifact(folder / ENCODER_FOLDER, encoder, random_texts(40))
         except (OSError, ArtifactError):
             shutil.rmtree(folder / ENCODER_FOLDER, ignore_errors=True)  # the job was finished

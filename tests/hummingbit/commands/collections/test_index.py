@@ -62,9 +62,7 @@ def test_a_search_that_is_reranked(data: Path, capsys: pytest.CaptureFixture[str
     assert scores == sorted(scores)
     assert all(len(hit["code"]) == 8 for hit in found["hits"])
     assert hummingbit("search", "c", "apple jam", "--rerank", "--no-payload", "--limit", 1) == 0
-    best = found["hits"][0]
-    assert hummingbit("search", "c", "apple jam", "--limit", 1) == 0
-    assert f"{best['rerank_score']:.3f}" in capsys.readouterr().out
+    assert f"{found['hits'][0]['id']}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -39,19 +39,17 @@ def test_searches_are_ranked_and_show_texts(data: Path, capsys: pytest.CaptureFi
     assert main([*search, *where, "--ranking", "asymmetric", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["ranking"] == "asymmetric"
-    assert main([*search, *where, "--ranking", "asymmetric", "--with-text"]) == 0
-    lines = lines_of(capsys)
-    for hit, line, text in zip(found["hits"], lines[::2], lines[1::2], strict=True):
-        distance, score, confidence, id_ = line.split(None, 4)
-        assert (int(distance), id_) == (hit["distance"], hit["id"])
-        assert float(score) == pytest.approx(hit["score"], abs=5e-4)
-        assert re.fullmatch(r"\d+%", confidence)
-        assert text == f"      {TEXTS[int(id_[1:])]}"
     assert main([*search, *where, "--ranking", "asymmetric"]) == 0
-    for hit, line in zip(found["hits"], lines_of(capsys), strict=True):
-        assert line.endswith(f"  {hit['id']}  {TEXTS[int(hit['id'][1:])]}")
+    lines = lines_of(capsys)
+    for rank, (hit, line, details) in enumerate(
+        zip(found["hits"], lines[::2], lines[1::2], strict=True), 1
+    ):
+        # The whole text is one line, so it stands for the document.
+        text = TEXTS[int(hit["id"][1:])]
+        assert line == f"{rank:>2}  {text}  {hit['confidence']:.0%}"
+        assert details == f"    {hit['id']}"
     assert main([*search, *where, "--no-text"]) == 0
-    assert [len(line.split(None, 4)) for line in lines_of(capsys)] == [4] * 5
+    assert all(re.fullmatch(r" \d  d\d+  \d+%", line) for line in lines_of(capsys))
 
 
 def test_a_hit_shows_its_payload_and_the_words_that_were_asked_for(
@@ -67,13 +65,17 @@ def test_a_hit_shows_its_payload_and_the_words_that_were_asked_for(
         for place in (["--data-dir", str(data)], ["--url", str(client.base_url)]):
             capsys.readouterr()
             assert main([*search, *place]) == 0
-            (line,) = lines_of(capsys)
-            shown = line.partition('  offer  {"price": 3.5}  ')[2]
-            assert shown.startswith("… ")
+            head, price, shown = lines_of(capsys)
+            assert re.fullmatch(r" 1  offer  \d+%", head)
+            assert price == "    price 3.5"
+            assert shown.startswith("    … ")
             assert shown.endswith(" …")
             assert "garlic quince" in shown
-            assert main([*search, *place, "--with-text"]) == 0
-            assert lines_of(capsys)[1] == f"      {shown}"
+            assert len(shown) <= 100
+            assert main([*search, *place, "--payload-fields", "price", "text"]) == 0
+            assert lines_of(capsys)[1] == "    price 3.5"
+            assert main([*search, *place, "--no-payload"]) == 0
+            assert len(lines_of(capsys)) == 2
 
 
 def test_a_collection_is_told_its_ranking(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
