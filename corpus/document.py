@@ -292,7 +292,26 @@ def parse_payload(value: object) -> Mapping[str, Any]:
         raise DocumentError("payload", f"cannot be written as JSON: {error}") from None
     if not is_unicode(encoded):
         raise DocumentError("payload", "holds a lone surrogate")
+    if (names := _names_alike(value)) is not None:
+        alike = f"has the keys {names[0]!r} and {names[1]!r}, which JSON writes alike"
+        raise DocumentError("payload", f"{alike}; rename one")
     return value
+
+
+def _names_alike(value: object) -> tuple[object, object] | None:
+    """Return two keys of an object in a value that JSON writes alike, such as 1 and "1"."""
+    if isinstance(value, Mapping):
+        written: dict[str, object] = {}
+        for name in value:
+            text = name if isinstance(name, str) else json.dumps(name)
+            if text in written:
+                return written[text], name
+            written[text] = name
+    parts = value.values() if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping | list | tuple):
+        return None
+    found = (_names_alike(part) for part in parts if isinstance(part, Mapping | list | tuple))
+    return next((names for names in found if names is not None), None)
 
 
 def _is_flat(value: Mapping[Any, Any]) -> bool:

@@ -414,8 +414,13 @@ def check_ids_of(values: Any) -> list[str]:
 
 
 def _check_columns(names: Sequence[str], layout: Layout) -> None:
-    """Raise InputError if `layout` names a field that is none of `names`, or none holds content."""
+    """Raise InputError if `layout` names a field that is none of `names`, or none holds content.
+
+    So it does if two columns have one name.
+    """
     columns = ", ".join(map(repr, names))
+    if repeated := next((name for name, count in Counter(names).items() if count > 1), None):
+        raise InputError("documents", f"has two columns {repeated!r}; rename one")
     if names and not layout.text_fields and not {*names} & {*CONTENT_FIELDS}:
         raise InputError("text_field", f"is missing; the table has {columns}")
     fields = {
@@ -494,9 +499,13 @@ def _present_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
 
     A vector and a code stay arrays.
     """
-    present = {
-        str(name): value for name, value in row.items() if value is None or not is_missing(value)
-    }
+    present: dict[str, Any] = {}
+    for name, value in row.items():
+        if value is None or not is_missing(value):
+            if (text := str(name)) in present:
+                message = f"has two fields {text!r}, such as 1 and '1'; rename one"
+                raise DocumentError("document", message)
+            present[text] = value
     return {
         name: value if name in {"vector", "code"} else plain(name, value)
         for name, value in present.items()

@@ -345,6 +345,7 @@ def request_arguments(call: Call[Any], *, asynchronous: bool = False) -> dict[st
         return {"content": call.content, "headers": call.headers}
     if call.body is None:
         return {"headers": call.headers}
+    _check_all_names(call.body)
     content = json.dumps(call.body, default=plain_value, ensure_ascii=False, allow_nan=False)
     return {"content": content.encode(), "headers": {**JSON, **call.headers}}
 
@@ -463,6 +464,7 @@ def plain_value(value: Any) -> Any:
         TypeError: if JSON has no such value.
     """
     if isinstance(value, Mapping):
+        _check_names(value)
         return {name: plain_value(part) for name, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain_value(part) for part in value]
@@ -475,6 +477,35 @@ def plain_value(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return plain_value(value.tolist())
     raise TypeError(f"a value is of type {type(value).__name__}, which JSON does not have")
+
+
+def _check_names(value: Mapping[Any, Any]) -> None:
+    """Raise TypeError if JSON writes two keys of an object alike, such as 1 and "1"."""
+    if all(type(name) is str for name in value):
+        return
+    written: dict[str, Any] = {}
+    for name in value:
+        text = name if isinstance(name, str) else json.dumps(name)
+        if text in written:
+            raise TypeError(
+                f"an object has the keys {written[text]!r} and {name!r}, which JSON writes alike;"
+                " rename one"
+            )
+        written[text] = name
+
+
+def _check_all_names(value: Any) -> None:
+    """Do as :func:`_check_names` for every object inside a value."""
+    if isinstance(value, Mapping):
+        _check_names(value)
+        for part in value.values():
+            _check_all_names(part)
+    elif isinstance(value, list | tuple) and not _SCALARS.issuperset(map(type, value)):
+        for part in value:
+            _check_all_names(part)
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def json_value(value: Any) -> Any:
