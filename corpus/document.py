@@ -300,17 +300,17 @@ def parse_payload(value: object) -> Mapping[str, Any]:
 
 def _names_alike(value: object) -> tuple[object, object] | None:
     """Return two keys of an object in a value that JSON writes alike, such as 1 and "1"."""
+    parts: Iterable[object] = value if isinstance(value, list | tuple) else ()
     if isinstance(value, Mapping):
-        written: dict[str, object] = {}
-        for name in value:
-            text = name if isinstance(name, str) else json.dumps(name)
-            if text in written:
-                return written[text], name
-            written[text] = name
-    parts = value.values() if isinstance(value, Mapping) else value
-    if not isinstance(value, Mapping | list | tuple):
-        return None
-    found = (_names_alike(part) for part in parts if isinstance(part, Mapping | list | tuple))
+        parts = value.values()
+        if {*map(type, value)} - {str}:
+            written: dict[str, object] = {}
+            for name in value:
+                text = name if isinstance(name, str) else json.dumps(name)
+                if text in written:
+                    return written[text], name
+                written[text] = name
+    found = (_names_alike(part) for part in parts if type(part) not in _SCALARS)
     return next((names for names in found if names is not None), None)
 
 

@@ -148,7 +148,7 @@ class Checkpoint:
 
     def _current_settings(self, saved: Mapping[str, Any]) -> dict[str, Any]:
         """Return saved settings by their current names and values."""
-        known = former_names(self.recipe) | FIXED.get(self.recipe, {})
+        known = {*former_names(self.recipe), *FIXED.get(self.recipe, {})}
         others = {name: value for name, value in saved.items() if name not in known}
         return others | recorded_settings(self.recipe, saved)
 

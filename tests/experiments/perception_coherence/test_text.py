@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from experiments.perception_coherence import text_corpora
+from experiments.perception_coherence.rivals import ALL_OBJECTIVES
 from experiments.perception_coherence.text_corpora import vectors_file
 from experiments.perception_coherence.text_students import text_recipe
 from hummingbit.cli import main
-from hummingbit.encoder.recipes import DISTILLATION_OBJECTIVES
 from hummingbit.training.data import gather
 from tests.support.corpora import TOPICS, topic_documents, write_snippets
 
@@ -113,7 +113,7 @@ def test_the_search_keeps_what_raises_the_coherence_of_documents_held_out(
     assert "mkt *" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("objective", DISTILLATION_OBJECTIVES)
+@pytest.mark.parametrize("objective", ALL_OBJECTIVES)
 def test_every_objective_has_settings_that_a_recipe_takes(objective: str) -> None:
     recipe = text_recipe(objective, n_bits=32, seed=4)
     assert (recipe.objective, recipe.n_bits, recipe.seed) == (objective, 32, 4)
