@@ -13,6 +13,7 @@ from collections.abc import Collection as Names
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -31,7 +32,7 @@ from hummingbit.encoder.artifact import (
 from hummingbit.encoder.classifier import Classifier
 from hummingbit.encoder.codes import CodeError
 from hummingbit.encoder.encoder import Encoder, sign_encoder
-from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.errors import ROOT, InputError
 from hummingbit.foundation.files import replace_file, sync_folder
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.errors import (
@@ -292,9 +293,17 @@ SHIPPED_NAME = "english"
 """The encoder of English texts in it, and its name in a data folder."""
 
 
+def install_shipped() -> str:
+    """Return the command that installs the encoder that ships, from a checkout."""
+    folder = ROOT / "models"
+    if (folder / "pyproject.toml").is_file():
+        return f"pip install {quote(str(folder))}"
+    return "pip install ./models in a checkout of hummingbit"
+
+
 NO_ENCODER = (
     "no encoder is installed, so texts are searched by words alone; to search by meaning, too,"
-    f" pip install {SHIPPED_DISTRIBUTION} before the collection is created, or train an encoder"
+    f" {install_shipped()} before the collection is created, or train an encoder"
 )
 """What is said of a new collection that was to have the encoder that ships, where it is missing."""
 

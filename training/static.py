@@ -18,7 +18,7 @@ from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import Recipe, RecipeError
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures
-from hummingbit.index.catalog import SHIPPED_DISTRIBUTION, shipped_encoder
+from hummingbit.index.catalog import install_shipped, shipped_encoder
 from hummingbit.training.data import TrainingDataError
 from hummingbit.training.model_codes import fit_head
 from hummingbit.training.text_features import (
@@ -62,7 +62,7 @@ def load_shipped() -> tuple[TextFeatures, Encoder]:
     """
     folder = shipped_encoder()
     if folder is None:
-        hint = f"install it: pip install {SHIPPED_DISTRIBUTION}"
+        hint = f"install it: {install_shipped()}"
         raise TrainingDataError(f"static starts at the encoder that ships; {hint}")
     encoder = load_encoder(folder)
     if not isinstance(encoder.features, TextFeatures) or len(encoder.layers) != 1:

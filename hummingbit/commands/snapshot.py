@@ -27,7 +27,7 @@ from hummingbit.commands.options import (
     open_collections,
 )
 from hummingbit.commands.printing import add_json, print_result
-from hummingbit.foundation.errors import counted
+from hummingbit.foundation.errors import counted, install_command
 from hummingbit.index.snapshots import Snapshot
 
 
@@ -298,7 +298,7 @@ def _storage(address: str) -> Iterator[Any]:
         from boto3.exceptions import Boto3Error  # noqa: PLC0415
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        rule = f"needs the extra s3: pip install 'hummingbit[s3]' ({error})"
+        rule = f"needs the extra s3: {install_command('s3')} ({error})"
         raise OptionError(f"{address} {rule}") from error
     try:
         yield boto3.client("s3")

@@ -202,13 +202,13 @@ def test_what_is_missing_is_said_where_no_encoder_was_refused(
         assert "PUT /v1/collections/NAME creates a collection" in early.json()["detail"]
         made = client.put("/v1/collections/notes")
         assert made.status_code == 201, made.text
-        assert "pip install hummingbit-models" in made.json()["warnings"][0]
+        assert "/models" in made.json()["warnings"][0]
         asked = client.put("/v1/collections/other", json={"encoder": None})
         assert "warnings" not in asked.json()
     (tmp_path / "notes.txt").write_text("\n".join(TEXTS))
     command = ["index", "build", "notes", str(tmp_path / "notes.txt")]
     assert main([*command, "--data-dir", str(tmp_path / "data")]) == 0
-    assert "pip install hummingbit-models" in capsys.readouterr().err
+    assert "/models" in capsys.readouterr().err
 
 
 def test_exports_and_snapshots_keep_it(tmp_path: Path) -> None:

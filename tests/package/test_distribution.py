@@ -8,6 +8,7 @@ Python from 3.11 to 3.14 that this machine has.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from tests.support.service import client_of
 pytestmark = pytest.mark.package
 
 ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "models"
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +107,43 @@ def test_every_module_and_every_file_is_in_the_wheel(wheel: Path) -> None:
     assert {name.partition("/")[0].partition("-")[0] for name in held} == {"hummingbit"}
 
 
-def test_the_sdist_holds_no_data_and_no_environment(distribution: Path) -> None:
+def test_the_sdist_holds_the_tests_and_no_data_and_no_environment(distribution: Path) -> None:
     with tarfile.open(next(distribution.glob("*.tar.gz"))) as archive:
         names = archive.getnames()
     assert not [name for name in names if "/.venv" in name or "/demo-data" in name]
+    held = {name.partition("/")[2] for name in names}
+    assert held >= {"CHANGELOG.md", "LICENSE", "NOTICE", "tests/package/test_distribution.py"}
+
+
+def test_the_wheel_has_the_licence_and_says_where_its_data_come_from(wheel: Path) -> None:
+    assert licences_of(wheel) == {"LICENSE": ROOT / "LICENSE", "NOTICE": ROOT / "NOTICE"}
+
+
+def test_the_encoder_that_ships_has_a_licence_and_names_the_texts_it_learned_from(
+    tmp_path: Path,
+) -> None:
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(MODELS))
+    (built,) = tmp_path.glob("*.whl")
+    assert licences_of(built) == {"LICENSE": MODELS / "LICENSE", "NOTICE": MODELS / "NOTICE"}
+    assert (MODELS / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    sources = re.search(r"^MANUALS = \((.*?)^\)", (MODELS / "texts.py").read_text(), re.M | re.S)
+    assert sources is not None
+    notice = (MODELS / "NOTICE").read_text()
+    assert [name for name in re.findall(r'"([\w.-]+)"', sources[1]) if name not in notice] == []
+
+
+def licences_of(wheel: Path) -> dict[str, Path]:
+    """Return the files of `wheel` that are licences, and the file here that each is a copy of."""
+    with zipfile.ZipFile(wheel) as archive:
+        held = {
+            name.rpartition("/")[2]: archive.read(name)
+            for name in archive.namelist()
+            if "/licenses/" in name
+        }
+    folder = MODELS if wheel.name.startswith("hummingbit_models") else ROOT
+    return {
+        name: folder / name for name, data in held.items() if data == (folder / name).read_bytes()
+    }
 
 
 def test_a_project_with_folders_of_our_names_uses_it_whole(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Find hummingbit, or install it into an environment of its own: from the repository that the action
-# lies in, or from PyPI where the action was copied into another one.
+# lies in. An action that was copied into another repository needs the input `requirement`.
 set -euo pipefail
 
 command=${HUMMINGBIT:-$(command -v hummingbit || true)}
@@ -11,7 +11,8 @@ if [ -z "$command" ]; then
   elif grep -qs '^name = "hummingbit"$' "$source/pyproject.toml"; then
     wanted="$source[report,parquet]"
   else
-    wanted='hummingbit[report,parquet]'
+    echo 'hummingbit is not on the path: set the input requirement to what pip installs, such as hummingbit[report] @ git+https://…' >&2
+    exit 2
   fi
   environment=${RUNNER_TEMP:?}/hummingbit
   "${PYTHON:-python3}" -m venv "$environment"
