@@ -148,12 +148,15 @@ def compare_rankings(folder: Path, size: int) -> None:
 
     rng = np.random.default_rng(0)
     texts, codes = zipfian_texts(rng, size, 12), uniform(rng, size, BITS)
-    queries = make_queries(rng, runs_of_words(rng, texts, QUERIES + WARM_UP), codes)
+    asked = runs_of_words(rng, texts, QUERIES + WARM_UP)
     with (
         closing(make_collection(folder / "ours.sqlite", BITS)) as collection,
         closing(MilvusClient(f"{folder}/milvus.db")) as client,
     ):
         write_texts(collection, texts, codes)
+        lexical = collection._published_index.current_with_lexical().lexical  # noqa: SLF001
+        assert lexical is not None  # noqa: S101 - for the type checker
+        queries = make_queries(rng, asked, codes, lexical.read)
         print(f"{size:,} documents, {BITS} bits\n{'':11}      ours     Milvus   ratio", end="")
         print("   agreement   Milvus' memory")
         for ranking in METRICS:
@@ -203,7 +206,8 @@ def fill_lite(
 
     def find(query: EncodedQueries) -> list[int]:
         data: Any = {"hamming": query.codes[0].tobytes(), "asymmetric": query.weights[0]}
-        asked = data.get(ranking, query.texts[0])
+        question = query.questions[0]
+        asked = data.get(ranking, question and question.text)
         (hits,) = client.search(ranking, [asked], anns_field="field", limit=K)
         return [hit["id"] for hit in hits]
 

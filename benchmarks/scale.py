@@ -38,6 +38,8 @@ from benchmarks.kernel import floor
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.index.collection import Collection
+from hummingbit.index.query_syntax import QueryText
+from hummingbit.index.questions import Question
 from hummingbit.index.rankings import ASYMMETRIC, BY_WORDS, HAMMING, RANKINGS
 from hummingbit.index.records import EncodedQueries
 from hummingbit.index.schema import Description
@@ -125,9 +127,14 @@ def search(path: Path, arguments: argparse.Namespace) -> None:
         print(f"floor      {floor(codes) / 1e3:9.2f} ms of the processor")
         del codes
         texts, codes = chunk(0, min(CHUNK, int(arguments.size)), arguments)
-        rng = np.random.default_rng(1)
-        encoded = make_queries(rng, runs_of_words(rng, texts, arguments.queries + WARM_UP), codes)
-        queries = [encoded[number : number + 1] for number in range(len(encoded))]
+
+        def queries_read_by(read: Callable[[str], Question]) -> list[EncodedQueries]:
+            rng = np.random.default_rng(1)
+            asked = runs_of_words(rng, texts, arguments.queries + WARM_UP)
+            encoded = make_queries(rng, asked, codes, read)
+            return [encoded[number : number + 1] for number in range(len(encoded))]
+
+        queries = queries_read_by(plain_question)
         time_rankings(collection, queries, BY_CODES)
         print_memory("codes, searched")
         for ranking in (HAMMING, ASYMMETRIC) if arguments.page else ():
@@ -136,8 +143,9 @@ def search(path: Path, arguments: argparse.Namespace) -> None:
                 partial(collection.search, ranking=ranking), queries[WARM_UP:], arguments.page
             )
         with measured("words opened"):
-            collection._published_index.current_with_lexical()  # noqa: SLF001
-        time_rankings(collection, queries, list(RANKINGS))
+            lexical = collection._published_index.current_with_lexical().lexical  # noqa: SLF001
+        assert lexical is not None  # noqa: S101 - for the type checker
+        time_rankings(collection, queries_read_by(lexical.read), list(RANKINGS))
         print_memory("words, searched")
         print(f"           peak {peak_bytes() / 1e6:,.0f} MB")
 
@@ -188,14 +196,22 @@ def chunk(number: int, size: int, arguments: argparse.Namespace) -> tuple[list[s
     return texts, KINDS[arguments.codes](rng, size, arguments.bits)
 
 
-def make_queries(rng: np.random.Generator, texts: list[str], codes: Codes) -> EncodedQueries:
+def plain_question(text: str) -> Question:
+    """Return a question for searches by codes."""
+    return Question(QueryText(text), encoded=text)
+
+
+def make_queries(
+    rng: np.random.Generator,
+    texts: list[str],
+    codes: Codes,
+    read: Callable[[str], Question] = plain_question,
+) -> EncodedQueries:
     """Make queries of `texts` whose weights are noisy versions of the codes of documents."""
     near = codes[rng.integers(0, len(codes), len(texts))]
     signs = unpack_codes(near).astype(np.float32) * 2 - 1
     weights = (signs * 2 + rng.normal(size=signs.shape)).astype(np.float32)
-    packed = np.packbits(weights > 0, axis=1)
-    weighted = np.ones(len(texts), dtype=np.bool_)
-    return EncodedQueries(packed, weights, texts, weighted, [None] * len(texts))
+    return EncodedQueries.of_texts([*map(read, texts)], weights)
 
 
 @contextmanager

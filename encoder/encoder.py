@@ -15,8 +15,9 @@ import scipy  # its modules are imported when they are used: scipy.sparse takes 
 from hummingbit.encoder.class_code import ClassCode, JointRows, joint_row
 from hummingbit.encoder.codes import Codes, check_n_bits, pack_bits
 from hummingbit.encoder.endpoint import EndpointModel
+from hummingbit.encoder.neighbours import Neighbour, WordTable
 from hummingbit.encoder.reconstruction import Reconstruction
-from hummingbit.encoder.spelling import FindWords, QueryTerms
+from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, TextRow, native
 from hummingbit.encoder.text_model import Precision, ReadTexts, TextModel
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
@@ -104,6 +105,9 @@ _BATCH = 512
 _FEW_TEXTS = 16
 # Rows of weights that are copied at a time.
 _ROWS_AT_ONCE = 64
+
+TABLES = frozenset({"static", "ict"})
+"""The methods of training whose rows of the first layer say which words are near in meaning."""
 
 MIN_HYBRID_WEIGHT, MAX_HYBRID_WEIGHT = 0.001, 1000.0
 """The bounds of the weight of codes in a hybrid ranking, within which neither score is lost."""
@@ -228,6 +232,37 @@ class Encoder:
             if isinstance(features, TextFeatures | LanguageModel):
                 features.prepare()
 
+    def knows(self, word: str) -> bool:
+        """Tell whether a word in lower case, or one with its stem, is one of those it learned."""
+        return any(
+            features.knows(word)
+            for features in (self.features, self.words)
+            if isinstance(features, TextFeatures | LanguageModel)
+        )
+
+    def correct(self, word: str) -> str | None:
+        """Return the known word one edit from a word that it does not know, or None."""
+        features = self.features if isinstance(self.features, TextFeatures) else self.words
+        return None if features is None else features.correct(word)
+
+    def neighbours(self, word: str) -> Sequence[Neighbour]:
+        """Return the terms nearest in meaning to a word, nearest first, by the first layer's rows.
+
+        There are none if it has no table of words, or not this word.
+        """
+        if self._word_table is None:
+            return ()
+        assert isinstance(self.features, TextFeatures)  # noqa: S101 - it has the table
+        terms = self.features.analyzer.terms(word)
+        return self._word_table.neighbours(terms[0]) if len(terms) == 1 else ()
+
+    @cached_property
+    def _word_table(self) -> WordTable | None:
+        features = self.features
+        if not isinstance(features, TextFeatures) or self.metadata.get("method") not in TABLES:
+            return None
+        return WordTable(features.vocabulary, self.layers[0].weight)
+
     def check_vector(self, vector: Floats) -> None:
         """Check a vector of finite numbers; the encoder must be one of vectors or matrices.
 
@@ -337,12 +372,12 @@ class Encoder:
         """
         return self.read_queries(inputs).weights
 
-    def read_queries(self, inputs: Inputs, find_words: FindWords | None = None) -> WeightedQueries:
+    def read_queries(self, inputs: Inputs, *, correct: bool = True) -> WeightedQueries:
         """Return the query weights of `inputs`, and the terms of each that is a text.
 
-        Unknown words of queries are corrected first; see
-        :meth:`hummingbit.encoder.text_features.TextFeatures.count_query_terms`, which has
-        `find_words`. Words of documents never are.
+        With `correct`, unknown words are corrected first; see
+        :meth:`hummingbit.encoder.text_features.TextFeatures.count_query_terms`. Words of documents
+        never are.
 
         Raises:
             InputError: if `inputs` is not what the encoder takes.
@@ -352,17 +387,17 @@ class Encoder:
             return WeightedQueries(weights_of_vectors, [None] * len(inputs))
         is_few = 0 < len(inputs) <= _FEW_TEXTS and not isinstance(inputs, str)
         if is_few and isinstance(self.features, TextFeatures):
-            return self._read_few(self.features, inputs, find_words)  # type: ignore[arg-type]
+            return self._read_few(self.features, inputs, correct=correct)  # type: ignore[arg-type]
         weights, terms = [], []
         for batch in _batches(inputs):
             if isinstance(self.features, TextFeatures):
-                rows, batch_terms = self.features.transform_queries(batch, find_words)  # type: ignore[arg-type]
+                rows, batch_terms = self.features.transform_queries(batch, correct=correct)  # type: ignore[arg-type]
                 weights.append(self.query_weights_of_rows(rows))
             else:
                 vectors, batch_terms = self.features.transform_queries(batch)  # type: ignore[arg-type]
                 words = None
                 if self.words is not None:
-                    read = [self.words.read_query(text, find_words) for text in batch]
+                    read = [self.words.read_query(text, correct=correct) for text in batch]
                     words = [row for row, _ in read]
                     batch_terms = [
                         terms_of_text._replace(corrected=of_words.corrected)
@@ -442,13 +477,13 @@ class Encoder:
         return np.concatenate(parts) if parts else np.empty((0, self.n_bits), dtype=np.float32)
 
     def _read_few(
-        self, features: TextFeatures, texts: Sequence[str], find_words: FindWords | None
+        self, features: TextFeatures, texts: Sequence[str], *, correct: bool
     ) -> WeightedQueries:
         """Read queries one by one, so that none depends on those beside it, and without scipy."""
         weights = np.empty((len(texts), self.n_bits), dtype=np.float32)
         code, terms = self.class_code, []
         for row, text in zip(weights, texts, strict=True):
-            (columns, values), query_terms = features.read_query(text, find_words)
+            (columns, values), query_terms = features.read_query(text, correct=correct)
             if code is not None:
                 row[: code.n_bits] = code.weights_of_row(columns, values)
             self._forward_one(row, columns, values)
@@ -588,13 +623,15 @@ class TermInfluence(NamedTuple):
     """The bits that change without it; bit 0 is the first of the code."""
 
 
-def explain_text(encoder: Encoder, text: str, limit: int = 10) -> list[TermInfluence]:
+def explain_text(
+    encoder: Encoder, text: str, limit: int = 10, *, correct: bool = True
+) -> list[TermInfluence]:
     """Return up to `limit` terms of `text`, those with the most influence on its code first.
 
     A language model reads a text as a whole, so there are none.
 
-    The text is read as a query, with unknown words corrected. Each term is left out in turn, and
-    the rest is encoded: p_b = σ(w_b), w being
+    The text is read as a query, with unknown words corrected unless told otherwise. Each term is
+    left out in turn, and the rest is encoded: p_b = σ(w_b), w being
     :meth:`hummingbit.encoder.encoder.Encoder.query_weights`.
 
     Raises:
@@ -605,7 +642,7 @@ def explain_text(encoder: Encoder, text: str, limit: int = 10) -> list[TermInflu
         return []
     if not isinstance(features, TextFeatures):
         raise TypeError("the encoder takes vectors; it has no terms")
-    counts, _ = features.count_query_terms([text])
+    counts, _ = features.count_query_terms([text], correct=correct)
     weights = features.weigh(counts).data
     heaviest = np.argsort(-weights, kind="stable")[:MAX_TERMS]
     # Row 0 has all terms of the text; row i > 0 lacks the i-th of the heaviest.

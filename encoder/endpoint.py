@@ -131,6 +131,10 @@ class EndpointModel:
         """Return a line without the probe."""
         return f"<EndpointModel {self.name} of {self.dimension} numbers at {self.url}>"
 
+    def knows(self, word: str) -> bool:  # noqa: ARG002
+        """Return False: an endpoint does not tell which words it knows."""
+        return False
+
     def prepare(self) -> None:
         """Do nothing: the first text is preceded by the probe, and the endpoint may be down now."""
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Callable, Container, Sequence
-from functools import cached_property
-from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -87,6 +83,23 @@ def is_one_edit(word: str, other: str) -> bool:
     return longer[1:] == shorter
 
 
+def is_within_two_edits(word: str, other: str) -> bool:
+    """Return whether two edits, or one, turn a word into another."""
+    if word == other or abs(len(word) - len(other)) > 2:
+        return False
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(word, 1):
+        earlier, before, row = before, row, [i]
+        for j, known in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != known))
+            is_exchanged = i > 1 and j > 1 and letter == other[j - 2] and word[i - 2] == known
+            row.append(min(cost, earlier[j - 2] + 1) if is_exchanged else cost)
+        if min(row) > 2:
+            return False
+    return row[-1] <= 2
+
+
 def is_correctable(word: str) -> bool:
     """Return whether a word is looked up if it is unknown; see :meth:`Speller.correct`."""
     return _is_word(word, MIN_UNKNOWN)
@@ -102,18 +115,13 @@ def _hashes(word: str) -> list[int]:
     return [crc32(string.encode()) for string in (word, *deletions)]
 
 
-# What replaces the unknown words of a query: the words of an identifier, a known word, or the known
-# terms that its documents have.
+# What replaces the unknown words of a query: the words of an identifier, or a known word.
 #
 # Identifiers are the names in program code, which join words, such as `readCsv` and `read_csv`.
 
 
 MAX_CORRECTIONS = 64
 """How many unknown words of a query are looked up. A typed query has fewer misspelt words."""
-MAX_RELATED, RELATED_TERMS = 8, 5
-"""How many words that only documents know are looked up, and how many terms stand for each."""
-QUOTED_TERMS = 8
-"""A query with all terms of a passage of so many quotes it."""
 MAX_TEXT_LENGTH = 256
 """Identifiers of longer texts are left alone: such a query is a document, not typed."""
 
@@ -140,42 +148,10 @@ class QueryTerms(NamedTuple):
     """How many words, repeats included, the vocabulary has neither as they are nor corrected."""
 
 
-class KnownWords(Protocol):
-    """The words of the documents that a query searches."""
-
-    def has_word(self, word: str) -> bool:
-        """Return whether a document has the word, or one with its stem."""
-
-    def has_prefix(self, word: str) -> bool:
-        """Return whether a document has a word that begins with this one."""
-
-    def correct(self, word: str, others: Sequence[str]) -> str | None:
-        """Return what a misspelt word beside the `others` stands for, or None."""
-
-    def contexts(self, word: str) -> Sequence[str]:
-        """Return passages about the word, or about words that begin with it."""
-
-    def share(self, word: str) -> float:
-        """Return the share of the documents that have the word, or one with its stem."""
-
-
-FindWords = Callable[[], KnownWords | None]
-"""Returns the words of the searched documents, or None if they are not known."""
-
-
 class Corrections:
     """The replacements of the unknown words of one query.
 
-    Only the first :data:`MAX_CORRECTIONS` of them are looked up. A word that a document has is
-    never corrected, whether or not the encoder knows it. If it does not, the word is read as the
-    known terms nearest to it: with q_t, the share of the passages about the word that have the term
-    t, and p_t, the share of all documents, they are the terms with the most q_t · ln(q_t / p_t), up
-    to :data:`RELATED_TERMS`, which together count as one word. Source: Carpineto et al., "An
-    Information-Theoretic Approach to Automatic Query Expansion" (2001).
-
-    If the query has the same terms as one of those passages, or quotes one of
-    :data:`QUOTED_TERMS` terms or more, the word is left out, as in the code of that document. So a
-    document's own text has its own code.
+    Only the first :data:`MAX_CORRECTIONS` of them are looked up.
     """
 
     def __init__(
@@ -183,34 +159,14 @@ class Corrections:
         vocabulary: Container[str],
         terms_of: Callable[[str], list[str]],
         correct: Callable[[str], str | None],
-        find_words: FindWords | None = None,
-        *,
-        pieces: bool = False,
     ) -> None:
-        """Begin a query; `correct` is :meth:`hummingbit.encoder.spelling.Speller.correct`.
-
-        `find_words` is called if a word is unknown. The documents' words then decide what it is,
-        and `correct` only where they have nothing like it. With `pieces`, a word that only they
-        have stays as it is, because documents and queries are read by the pieces of words.
-        """
+        """Begin a query; `correct` is :meth:`hummingbit.encoder.spelling.Speller.correct`."""
         self._vocabulary = vocabulary
         self._terms_of = terms_of
         self._correct = correct
-        self._find_words = find_words
-        self._pieces = pieces
         self._replacements: dict[str, str | None] = {}
-        self._related: dict[str, list[str]] = {}
-        self.substitutes: dict[str, float] = {}
-        """The known terms that stand for words that only documents have, and how much each counts.
-
-        The terms of one word count 1 together each time that it occurs.
-        """
         self.n_unknown = 0
         """How many words, repeats included, are still unknown."""
-
-    @cached_property
-    def _words(self) -> KnownWords | None:
-        return None if self._find_words is None else self._find_words()
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -222,66 +178,17 @@ class Corrections:
         return replace_identifiers(text, self._words_of)
 
     def replace(self, terms: list[str]) -> list[str]:
-        """Return `terms` with unknown ones replaced by known ones, without the substitutes."""
+        """Return `terms` with unknown ones replaced by known ones."""
         unknown = [term for term in terms if term not in self._vocabulary]
         for term in unknown:
             if term not in self._replacements and len(self._replacements) < MAX_CORRECTIONS:
-                self._replacements[term] = self._replacement(term, terms)
+                self._replacements[term] = self._correct(term)
         if not unknown:
             return terms
         replaced = [self._replacements.get(term) or term for term in terms]
         # Several words together are unknown more often than not.
         self.n_unknown += sum(" " not in term and term not in self._vocabulary for term in replaced)
-        words = self._words
-        if words is None:
-            return replaced
-        known: list[str] = []
-        unread: list[str] = []
-        for term in replaced:
-            read = self._terms_as_written(term)
-            known += read
-            if not read and " " not in term:
-                unread.append(term)
-        for term in unread:
-            self._substitute(term, words, {*terms} if known else None)
-        return known
-
-    def _replacement(self, term: str, terms: Sequence[str]) -> str | None:
-        words = self._words
-        if words is None:
-            return self._correct(term)
-        if words.has_word(term) or words.has_prefix(term):
-            return None
-        others = [other for other in terms if other != term]
-        return words.correct(term, others) or self._correct(term)
-
-    def _terms_as_written(self, term: str) -> list[str]:
-        """Return the terms by which the encoder reads one; none if it knows nothing of it."""
-        if term in self._vocabulary:
-            return [term]
-        terms = self._terms_of(term)
-        return terms if self._pieces or any(term in self._vocabulary for term in terms) else []
-
-    def _substitute(self, term: str, words: KnownWords, query: set[str] | None) -> None:
-        """Add the substitutes of a term; `query` has all terms, if the encoder knows any."""
-        if term not in self._related and len(self._related) < MAX_RELATED:
-            self._related[term] = self._related_terms(term, words, query)
-        related = self._related.get(term, ())
-        for word in related:
-            self.substitutes[word] = self.substitutes.get(word, 0.0) + 1 / len(related)
-
-    def _related_terms(self, term: str, words: KnownWords, query: set[str] | None) -> list[str]:
-        passages = [{*self._terms_of(passage)} for passage in words.contexts(term)]
-        if query and any(_is_quoted(passage, query) for passage in passages):
-            return []
-        counts = Counter(chain.from_iterable(passages))
-        divergences = {}
-        for other, count in counts.items():
-            if other in self._vocabulary and (share := words.share(other)):
-                in_passages = count / len(passages)
-                divergences[other] = in_passages * math.log(in_passages / share)
-        ordered = sorted(divergences, key=lambda term: (-divergences[term], term))
-        return [term for term in ordered if divergences[term] > 0][:RELATED_TERMS]
+        return replaced
 
     def _words_of(self, identifier: str, words: str) -> str:
         is_new = identifier not in self._replacements
@@ -289,16 +196,11 @@ class Corrections:
             return identifier
         if self._knows(identifier) or not self._knows(words):
             return identifier
-        if self._words is None or not self._words.has_word(identifier.lower()):
-            self._replacements[identifier] = words
+        self._replacements[identifier] = words
         return words
 
     def _knows(self, text: str) -> bool:
         return any(term in self._vocabulary for term in self._terms_of(text))
-
-
-def _is_quoted(passage: set[str], query: set[str]) -> bool:
-    return passage <= query and (len(passage) >= QUOTED_TERMS or passage == query)
 
 
 def replace_identifiers(text: str, replacement: Callable[[str, str], str]) -> str:

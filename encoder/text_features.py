@@ -25,7 +25,7 @@ from hummingbit.encoder.analyzers import (
     word_ngram_lists,
     word_ngrams,
 )
-from hummingbit.encoder.spelling import Corrections, FindWords, QueryTerms, Speller
+from hummingbit.encoder.spelling import Corrections, QueryTerms, Speller
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import checkpoint
 
@@ -162,7 +162,8 @@ class TextRow(NamedTuple):
     """``[M]``"""
 
 
-_NO_TERMS = TextRow(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.float32))
+def _no_correction(word: str) -> None:
+    """Correct no word."""
 
 
 def _sum_of_rows(row: TextRow, other: TextRow) -> TextRow:
@@ -268,83 +269,58 @@ class TextFeatures:
         scale_to_unit_length(rows, np.diff(summaries.indptr) > 0)
         return rows
 
+    def knows(self, word: str) -> bool:
+        """Tell whether a term of a word is in the vocabulary."""
+        return any(term in self._columns for term in self.analyzer.terms(word))
+
+    def correct(self, word: str) -> str | None:
+        """Return the known word one edit from a word, or None; see :class:`.Speller`."""
+        return self._speller.correct(word) if self.corrections else None
+
     def transform_queries(
-        self, texts: Sequence[str], find_words: FindWords | None = None
+        self, texts: Sequence[str], *, correct: bool = True
     ) -> tuple[SparseRows, list[QueryTerms]]:
         """Return the features of `texts` as queries, float32 ``(N, V)``, and the terms of each.
 
-        The terms are those of :meth:`count_query_terms`. With `find_words`, a word that a searched
-        document has is not corrected. If the encoder does not know it, known terms of such
-        documents stand for it (:class:`hummingbit.encoder.spelling.Corrections`): the weight of a
-        term t is (g(tf) + g(1) s) · idf, s being how much t counts as a substitute. Its substitutes
-        together count as one word; if each did, ``hummingbit quickstart`` on the requests of
-        ``hwu64`` would find .853 documents of the same label in ten by Hamming distance, not .880.
+        The terms are those of :meth:`count_query_terms`.
 
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
-        corrections = self._query_corrections(texts, find_words)
-        rows = self._count_corrected(texts, corrections)
-        self._weigh(rows.data, rows.indices)
-        if any(correction.substitutes for correction in corrections):
-            substitutes = [self._substitutes(correction) for correction in corrections]
-            columns = np.concatenate([substitute.columns for substitute in substitutes])
-            values = np.concatenate([substitute.values for substitute in substitutes])
-            ends = np.cumsum([0, *(len(substitute.columns) for substitute in substitutes)])
-            rows = rows + scipy.sparse.csr_array((values, columns, ends), shape=rows.shape)
+        counts, terms = self.count_query_terms(texts, correct=correct)
+        self._weigh(counts.data, counts.indices)
         if self.l2_normalize:
-            scale_to_unit_length(rows)
-        return rows, self._query_terms(rows, corrections)
+            scale_to_unit_length(counts)
+        return counts, terms
 
-    def count_query_terms(self, texts: Sequence[str]) -> tuple[SparseRows, list[QueryTerms]]:
+    def count_query_terms(
+        self, texts: Sequence[str], *, correct: bool = True
+    ) -> tuple[SparseRows, list[QueryTerms]]:
         """Return tf of `texts` as queries, ``(N, V)``, and the terms of each.
 
-        An unknown identifier (:mod:`hummingbit.encoder.spelling`) counts as its words if one of
-        them is known. Any other unknown word of four letters or more counts as the known word one
-        edit away, if there is one. Of several, it is the most frequent, which has the least idf,
-        and then the first in the vocabulary. Only the first
-        :data:`~hummingbit.encoder.spelling.MAX_CORRECTIONS` unknown words of a text are looked up.
+        Without `correct`, they are read as they are. Otherwise, an unknown identifier
+        (:mod:`hummingbit.encoder.spelling`) counts as its words if one of them is known. Any other
+        unknown word of four letters or more counts as the known word one edit away, if there is
+        one. Of several, it is the most frequent, which has the least idf, and then the first in the
+        vocabulary. Only the first :data:`~hummingbit.encoder.spelling.MAX_CORRECTIONS` unknown
+        words of a text are looked up.
 
         Raises:
             InputError: if `texts` is not a sequence of strings.
         """
-        corrections = self._query_corrections(texts, None)
-        counts = self._count_corrected(texts, corrections)
-        return counts, self._query_terms(counts, corrections)
-
-    def _query_corrections(
-        self, texts: Sequence[str], find_words: FindWords | None
-    ) -> list[Corrections]:
         self._check(texts)
-        return [self._corrections(find_words) for _ in texts]
-
-    def _count_corrected(
-        self, texts: Sequence[str], corrections: Sequence[Corrections]
-    ) -> SparseRows:
-        return self._count(
-            [self._look_up_each(map(self._corrected_term_lists, texts, corrections))]
+        corrections = [self._corrections(correct=correct) for _ in texts]
+        lists = map(
+            functools.partial(self._corrected_term_lists, correct=correct), texts, corrections
         )
-
-    def _query_terms(
-        self, rows: SparseRows, corrections: Sequence[Corrections]
-    ) -> list[QueryTerms]:
-        recognized = np.diff(rows.indptr).tolist()
-        return [
+        counts = self._count([self._look_up_each(lists)])
+        recognized = np.diff(counts.indptr).tolist()
+        return counts, [
             QueryTerms(n, correction.pairs, correction.n_unknown)
             for n, correction in zip(recognized, corrections, strict=True)
         ]
 
-    def _substitutes(self, corrections: Corrections) -> TextRow:
-        """Return g(1) s · idf of the substitutes of a query; not scaled."""
-        shares = {self._columns[term]: share for term, share in corrections.substitutes.items()}
-        columns = np.array(sorted(shares), dtype=np.intp)
-        values = np.array([shares[column] for column in columns.tolist()], dtype=np.float32)
-        gains, idf = self._factors
-        return TextRow(columns, values * gains[1] * idf[columns])
-
-    def read_query(
-        self, text: str, find_words: FindWords | None = None
-    ) -> tuple[TextRow, QueryTerms]:
+    def read_query(self, text: str, *, correct: bool = True) -> tuple[TextRow, QueryTerms]:
         """Return what :meth:`transform_queries` does for one text, bit for bit, without a matrix.
 
         Making a scipy matrix takes longer than all the rest of encoding a short text.
@@ -355,20 +331,18 @@ class TextFeatures:
         if not isinstance(text, str):
             self._check([text])
         if len(text) > PIECE_LENGTH:
-            rows, (query_terms,) = self.transform_queries([text], find_words)
+            rows, (query_terms,) = self.transform_queries([text], correct=correct)
             return TextRow(rows.indices.astype(np.intp), rows.data), query_terms
         corrected: tuple[tuple[str, str], ...] = ()
         n_unknown = 0
         terms = self.terms(text)
         columns = [column for column in map(self._columns.get, terms) if column is not None]
         if len(columns) < len(terms):
-            corrections = self._corrections(find_words)
-            terms = corrections.replace(self.terms(corrections.split_identifiers(text)))
-            columns = self._columns_of(terms)
+            corrections = self._corrections(correct=correct)
+            if correct:
+                terms = self.terms(corrections.split_identifiers(text))
+            columns = self._columns_of(corrections.replace(terms))
             corrected, n_unknown = corrections.pairs, corrections.n_unknown
-            if corrections.substitutes:
-                row = self._weigh_with(columns, self._substitutes(corrections))
-                return row, QueryTerms(len(row.columns), corrected, n_unknown)
         row = self._weigh_one(columns)
         return row, QueryTerms(len(row.columns), corrected, n_unknown)
 
@@ -398,20 +372,15 @@ class TextFeatures:
             row, values = np.empty(len(columns), np.intp), np.empty(len(columns), np.float32)
             n = native.weigh(row, values, columns, gains, idf, self.l2_normalize)
             return TextRow(row[:n], values[:n])
-        return self._weigh_with(columns, _NO_TERMS)
-
-    def _weigh_with(self, columns: list[int], substitutes: TextRow) -> TextRow:
-        """Return what :meth:`_weigh_one` does, with weights of substitutes added."""
         counts = Counter(columns)
-        written = np.array(sorted(counts), dtype=np.intp)
-        values = np.array([counts[column] for column in written.tolist()], dtype=np.float32)
-        self._weigh(values, written)
-        row = _sum_of_rows(TextRow(written, values), substitutes)
-        if self.l2_normalize and len(row.columns):
+        row = np.array(sorted(counts), dtype=np.intp)
+        values = np.array([counts[column] for column in row.tolist()], dtype=np.float32)
+        self._weigh(values, row)
+        if self.l2_normalize and len(row):
             # Summed in order in float64, as in scale_to_unit_length; a sum may round otherwise.
-            squares = np.cumsum(row.values**2, dtype=np.float64)[-1]
-            row.values[:] /= np.float32(np.sqrt(squares)) or np.float32(1)
-        return row
+            squares = np.cumsum(values**2, dtype=np.float64)[-1]
+            values /= np.float32(np.sqrt(squares)) or np.float32(1)
+        return TextRow(row, values)
 
     def _weigh(self, counts: Floats, columns: npt.NDArray[np.integer[Any]]) -> None:
         """Turn the counts of the terms in `columns` into weights, in place."""
@@ -434,11 +403,8 @@ class TextFeatures:
             return self.analyzer.term_lists(text)
         return word_ngram_lists(self.analyzer.terms(text), self.max_words)
 
-    def _corrections(self, find_words: FindWords | None) -> Corrections:
-        return Corrections(self._columns, self.terms, self._correct, find_words, pieces=self.pieces)
-
-    def _correct(self, word: str) -> str | None:
-        return self._speller.correct(word) if self.corrections else None
+    def _corrections(self, *, correct: bool) -> Corrections:
+        return Corrections(self._columns, self.terms, self.correct if correct else _no_correction)
 
     def _columns_of(self, terms: Sequence[str]) -> list[int]:
         """Return the columns of `terms`; with `pieces`, also those of unknown words."""
@@ -472,8 +438,10 @@ class TextFeatures:
                 start = end
         return columns
 
-    def _corrected_term_lists(self, text: str, corrections: Corrections) -> Iterator[list[str]]:
-        for terms in self._term_lists(corrections.split_identifiers(text)):
+    def _corrected_term_lists(
+        self, text: str, corrections: Corrections, *, correct: bool
+    ) -> Iterator[list[str]]:
+        for terms in self._term_lists(corrections.split_identifiers(text) if correct else text):
             yield corrections.replace(terms)
 
     def _look_up_together(self, texts: Sequence[str]) -> _KnownTerms:

@@ -95,6 +95,11 @@ class TextModel:
     def prepare(self) -> None:
         """Do nothing; a model is ready once it exists."""
 
+    def knows(self, word: str) -> bool:
+        """Tell whether a word in lower case is a token, however tokens mark the begin of a word."""
+        forms = (f"{mark}{word}" for mark in ("", "▁", "Ġ"))
+        return any(self._tokenizer.token_to_id(form) is not None for form in forms)
+
     def transform(self, texts: Sequence[str]) -> Floats:
         """Return the vectors of `texts` as documents, ``float32[N, dimension]``.
 
@@ -288,6 +293,10 @@ class ReadTexts:
 
     def prepare(self) -> None:
         """Do nothing."""
+
+    def knows(self, word: str) -> bool:  # noqa: ARG002
+        """Return False: which words the model knows was not read."""
+        return False
 
     def transform(self, texts: Sequence[str]) -> Floats:
         """Return the vectors of some of the texts.

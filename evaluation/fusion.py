@@ -24,7 +24,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.qrels import Qrels
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import TextEncoder
-from hummingbit.encoder.text_features import split_sentences, title_of
+from hummingbit.encoder.text_features import Floats, split_sentences, title_of
 from hummingbit.evaluation.rankings import EvaluationInput, RelevanceSettings
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
@@ -80,7 +80,9 @@ class KnownItems:
 
     documents: Sequence[str]
     codes: Codes
-    queries: EncodedQueries
+    queries: Sequence[str]
+    weights: Floats
+    """``float32[Q, n_bits]``: those of the queries by the encoder."""
     sought: Sequence[int]
 
 
@@ -124,15 +126,9 @@ def known_items(
     of_documents[sought] = encoder.encode(rests)
     for position, rest in zip(sought, rests, strict=True):
         documents[position] = rest
-    weights, terms = encoder.read_queries(queries)
-    encoded = EncodedQueries(
-        np.packbits(weights > 0, axis=1),
-        weights,
-        queries,
-        np.ones(len(queries), dtype=np.bool_),
-        terms,
+    return KnownItems(
+        documents, of_documents, queries, encoder.read_queries(queries).weights, sought
     )
-    return KnownItems(documents, of_documents, encoded, sought)
 
 
 def made_curve(items: KnownItems) -> Curve:
@@ -148,10 +144,11 @@ def made_curve(items: KnownItems) -> Curve:
         HybridRanking(generation, moments, words, weight, n_feedback=0, guarded=False)
         for weight in (1.0, 2.0)
     )
+    queries = EncodedQueries.of_texts([*map(words.read, items.queries)], items.weights)
     found = np.zeros((len(WEIGHTS), len(items.sought)))
     for position, document in enumerate(items.sought):
         checkpoint()
-        query = items.queries[position : position + 1]
+        query = queries[position : position + 1]
         first, second = once.score(query, 0, rows), twice.score(query, 0, rows)
         by_codes = second - first
         by_words = first - by_codes

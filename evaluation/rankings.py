@@ -139,7 +139,7 @@ def encode_queries(collection: CollectionBackend, queries: Sequence[Document]) -
         InputError: if the collection's encoder does not accept a query.
     """
     encoded = [Query(text=query.text, vector=query.vector, code=query.code) for query in queries]
-    return collection.encode_queries(encoded, PLAIN)
+    return collection.encode_queries(encoded, SearchOptions(1, syntax=PLAIN))
 
 
 def rows_of(query_ids: Sequence[str], stored_ids: Sequence[str]) -> Ids:

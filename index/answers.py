@@ -16,10 +16,11 @@ import numpy as np
 import orjson
 
 from hummingbit.encoder.codes import Codes, code_from_hex, unpack_codes
-from hummingbit.encoder.encoder import explain_text
+from hummingbit.encoder.encoder import Encoder, explain_text
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.payloads import PayloadSelection, select_fields
 from hummingbit.index.query_syntax import both
+from hummingbit.index.questions import Question
 from hummingbit.index.records import StoredDocument, StoredPayload
 from hummingbit.index.search import (
     Hit,
@@ -31,7 +32,7 @@ from hummingbit.index.search import (
 )
 
 _WRITTEN_APART = frozenset(
-    "generation ranking recognized_terms corrected next_cursor query_code groups facets".split()
+    "generation ranking recognized_terms next_cursor query_code groups facets".split()
 )
 OPTIONAL_FIELDS = [field.name for field in fields(QueryResult) if field.name not in _WRITTEN_APART]
 """The fields of a response that are written as :class:`QueryResult` has them, unless empty."""
@@ -87,8 +88,7 @@ def search_answer(
         "took_ms": round(seconds * 1000, 3),
     }
     if told.recognized_terms is not None:
-        answer["recognized_terms"] = told.recognized_terms
-        answer["corrected"] = told.corrected
+        answer |= {"recognized_terms": told.recognized_terms, "corrected": told.corrected}
     for field in OPTIONAL_FIELDS:
         if value := getattr(told, field):
             answer[field] = value
@@ -101,11 +101,17 @@ def search_answer(
         answer["next_cursor"] = told.next_cursor
     if options.with_code:
         answer["query_code"] = told.query_code
-    text = result.queries.texts[position]
     answer |= _groups_and_facets(result, position, options)
-    if options.explain and text is not None and collection.encoder is not None:
-        answer["query_terms"] = [term._asdict() for term in explain_text(collection.encoder, text)]
+    question, encoder = result.queries.questions[position], collection.encoder
+    if options.explain and question is not None and encoder is not None:
+        answer["query_terms"] = _explain(encoder, question)
     return answer
+
+
+def _explain(encoder: Encoder, question: Question) -> list[dict[str, Any]]:
+    """Return the terms of a question that weigh most in its code."""
+    terms = explain_text(encoder, question.encoded, correct=False)
+    return [term._asdict() for term in terms]
 
 
 def _groups_and_facets(

@@ -474,19 +474,13 @@ class CollectionBackend(AnyCollection, Protocol):
         """
 
     def encode_queries(
-        self,
-        queries: Sequence[Query],
-        syntax: str | None = None,
-        *,
-        only_words: bool = False,
-        within: Filter | None = None,
+        self, queries: Sequence[Query], options: SearchOptions | None = None
     ) -> EncodedQueries:
-        """Return the codes of `queries` and the real values behind them.
+        """Read the texts of `queries`; return them with their codes and the real values behind.
 
-        Texts are read by the query syntax (:mod:`hummingbit.index.query_syntax`), unless `syntax`
-        is ``plain``; conditions can have the fields of documents `within` a filter. If a search
-        needs `only_words` of them (:func:`hummingbit.index.search.needs_only_words`), a language
-        model does not read them.
+        The `options` of a search say how a text is read (`syntax`, `expand`), and which documents'
+        fields conditions can have (`filter`). If the search needs only the words of its texts
+        (:func:`hummingbit.index.search.needs_only_words`), a language model does not read them.
 
         Raises:
             InputError: if a query is invalid; its `position` says which.

@@ -32,13 +32,13 @@ from hummingbit.index.backend import (
     CollectionBackend,
 )
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
-from hummingbit.index.document_words import DocumentWords
 from hummingbit.index.encoding import (
     WITHOUT_CODES,
     batches,
     encode_documents,
     encode_queries,
     last_of_each_id,
+    query_inputs,
 )
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
@@ -63,15 +63,11 @@ from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.owned import OwnedIndex, OwnedIndexes
 from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
-from hummingbit.index.query_syntax import (
-    PLAIN,
-    QueryText,
-    read_query_text,
-    unread_conditions,
-    words_in_order,
-)
+from hummingbit.index.query_syntax import PLAIN, QueryText, read_query_text, words_in_order
+from hummingbit.index.questions import Question, Reader
 from hummingbit.index.rankings import (
     ASYMMETRIC,
+    BM25,
     BY_WORDS,
     DEFAULT_WEIGHT,
     FEEDBACK,
@@ -112,6 +108,7 @@ from hummingbit.index.search import (
     explain_no_hits,
     in_groups,
     needs_only_words,
+    needs_words,
     pages_of_groups,
     read_cursor,
     read_sort_cursor,
@@ -336,51 +333,32 @@ class SearchableCollection(ABC):
         return cast("CollectionBackend", self)
 
     def encode_queries(
-        self,
-        queries: Sequence[Query],
-        syntax: str | None = None,
-        *,
-        only_words: bool = False,
-        within: Filter | None = None,
+        self, queries: Sequence[Query], options: SearchOptions | None = None
     ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
-        read = [] if syntax == PLAIN else [self._read_text(query.text, within) for query in queries]
-        if not any(read):
-            return self._encode_words(queries, only_words=only_words)
-        notes = [[] if text is None else unread_conditions(text) for text in read]
-        read = [None if text is None or text.is_plain else text for text in read]
-        words = [
-            query if text is None else query._replace(text=text.text)
-            for query, text in zip(queries, read, strict=True)
-        ]
-        encoded = self._encode_words(words, only_words=only_words)
-        return replace(encoded, read=read if any(read) else (), notes=notes)
-
-    def _read_text(self, text: str | None, within: Filter | None) -> QueryText | None:
-        """Return how the syntax of a text is read, or None if it neither has one nor seems to."""
-        if text is None:
-            return None
-        read = read_query_text(text, partial(self._has_field, within=within))
-        return read if read.unread or not read.is_plain else None
-
-    def _has_field(self, field: str, within: Filter | None) -> bool:
-        """Tell whether a document has a field, or one that a filter allows."""
-        return field in self.indexed_fields and within is None
-
-    def _encode_words(self, queries: Sequence[Query], *, only_words: bool) -> EncodedQueries:
-        encoder, texts = self.encoder, [query.text for query in queries]
-        only_words = only_words and self.is_read_by_model
-        takes_texts = encoder is not None and encoder.kind == "text" and not only_words
+        encoder = self.encoder
+        takes_texts = encoder is not None and encoder.kind == "text"
+        if takes_texts and self.is_read_by_model and options is not None:
+            takes_texts = not needs_only_words(options, self.ranking)
+        # Where a text is not encoded, its words rank by default.
+        are_unread = (
+            not takes_texts or query.vector is not None or query.code is not None
+            for query in queries
+            if query.text is not None
+        )
+        default = BM25 if any(are_unread) else self.ranking
+        questions = self._read(queries, options, by_words=needs_words(options, default))
         if encoder is None or not takes_texts or not all(map(_is_ascii_text, queries)):
             return encode_queries(
                 queries,
                 self.description,
                 encoder,
                 self._codes_of,
-                self.find_words,
+                questions,
                 takes_texts=takes_texts,
             )
-        weights, terms = encoder.read_queries([text or "" for text in texts], self.find_words)
+        inputs = query_inputs(queries, questions, range(len(queries)), encoder)
+        weights, terms = encoder.read_queries(inputs, correct=False)
         codes = pack_rows(weights > 0)
         unknown = [
             position
@@ -389,8 +367,64 @@ class SearchableCollection(ABC):
         ]
         if unknown:
             weights[unknown] = 0  # these texts say nothing about any bit
-        weighted = np.array([True] * len(texts))
-        return EncodedQueries(codes, weights, texts, weighted, terms)
+        weighted = np.array([True] * len(questions))
+        return EncodedQueries(codes, weights, questions, weighted, terms)
+
+    def _with_words(self, queries: EncodedQueries, options: SearchOptions) -> EncodedQueries:
+        """Return queries whose texts are read by the words of documents, if the search needs it."""
+        default = BM25 if queries.has_words else self.ranking
+        read = [question for question in queries.questions if question is not None]
+        if not needs_words(options, default) or all(some.words is not None for some in read):
+            return queries
+        reader = self._reader(by_words=True)
+        questions = [
+            question and reader.read(question.syntax, expand=options.expand)
+            for question in queries.questions
+        ]
+        return replace(queries, questions=questions)
+
+    def _read(
+        self, queries: Sequence[Query], options: SearchOptions | None, *, by_words: bool
+    ) -> list[Question | None]:
+        """Return the question that each text asks, None where there is no text.
+
+        They are read by the words of documents where the search is `by_words`, and in collections
+        where words rank also where these could change what the encoder reads.
+        """
+        expand = options is None or options.expand
+        syntaxes = [self._syntax(query.text, options) for query in queries]
+        if not any(syntaxes):
+            return [None] * len(queries)
+
+        def read(*, by_words: bool) -> list[Question | None]:
+            reader = self._reader(by_words=by_words)
+            return [
+                None if syntax is None else reader.read(syntax, expand=expand)
+                for syntax in syntaxes
+            ]
+
+        questions = read(by_words=by_words)
+        are_settled = all(question is None or question.is_settled for question in questions)
+        if by_words or self.ranking not in BY_WORDS or are_settled:
+            return questions
+        return read(by_words=True)
+
+    def _syntax(self, text: str | None, options: SearchOptions | None) -> QueryText | None:
+        if text is None:
+            return None
+        if options is not None and options.syntax == PLAIN:
+            return QueryText(VISIBLE.normalize(text))
+        within = None if options is None else options.filter
+        return read_query_text(text, partial(self._has_field, within=within))
+
+    def _reader(self, *, by_words: bool) -> Reader:  # noqa: ARG002 - some have no words
+        """Return what reads questions by the words of the encoder, and `by_words` of documents."""
+        encoder = self.encoder
+        return Reader(None, encoder if encoder is not None and encoder.kind == "text" else None)
+
+    def _has_field(self, field: str, within: Filter | None) -> bool:
+        """Tell whether a document has a field, or one that a filter allows."""
+        return field in self.indexed_fields and within is None
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.find`."""
@@ -398,14 +432,9 @@ class SearchableCollection(ABC):
             check_by_words(options)
         options.check(self.n_bits, len(queries))
         encoded = (
-            queries
+            self._with_words(queries, options)
             if isinstance(queries, EncodedQueries)
-            else self.encode_queries(
-                queries,
-                options.syntax,
-                only_words=self.is_read_by_model and needs_only_words(options, self.ranking),
-                within=options.filter,
-            )
+            else self.encode_queries(queries, options)
         )
         # Learning from its best documents helps a query by words that its code does not know. A
         # language model knows them, and the best document then loses its rank to others.
@@ -432,14 +461,6 @@ class SearchableCollection(ABC):
         """Raise InputError: only collections in the data folder recommend."""
         message = f"{self.name!r} is on Milvus, where collections do not recommend"
         raise InputError("collection", message)
-
-    def find_words(self) -> DocumentWords | None:
-        """Return the words of the documents, which unknown words of queries are compared with.
-
-        It is None where words do not rank by default, so that no index is built for it, and in
-        collections of earlier versions.
-        """
-        return None
 
     @abstractmethod
     def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
@@ -542,7 +563,7 @@ class Collection(SearchableCollection):
         check_examples(positive, negative, strategy)
         examples = [*positive, *negative]
         try:
-            encoded = self.encode_queries(examples, PLAIN)
+            encoded = self.encode_queries(examples, SearchOptions(1, syntax=PLAIN))
         except InputError as error:
             at, n = error.position or 0, len(positive)
             field, position = ("positive", at) if at < n else ("negative", at - n)
@@ -551,14 +572,11 @@ class Collection(SearchableCollection):
         result = self.find(query, replace(options, ranking=ASYMMETRIC, with_cursor=False))
         return result._replace(rankings=[strategy])
 
-    def find_words(self) -> DocumentWords | None:
-        """See :meth:`SearchableCollection.find_words`."""
-        if self.ranking not in BY_WORDS:
-            return None
-        lexical = self._searched.current_with_lexical().lexical
-        if lexical is None or not lexical.forms:
-            return None
-        return DocumentWords(lexical, self.store.read_rows, self.description.code_column)
+    def _reader(self, *, by_words: bool) -> Reader:
+        """See :meth:`SearchableCollection._reader`."""
+        reader = super()._reader(by_words=False)
+        lexical = self._searched.current_with_lexical().lexical if by_words else None
+        return reader if lexical is None else lexical.reader(reader.encoder)
 
     def complete(self, text: str, limit: int) -> list[str]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.complete`."""
@@ -817,17 +835,17 @@ class Collection(SearchableCollection):
         """
         restricted: dict[int, Rows] = {}
         queries, every = search.queries, allowed
-        if every is None and (queries.left_out or any(queries.read)):
+        if every is None and (queries.left_out or search.has_syntax):
             every = search.code_column.document_rows(published.generation.codes()[1])
         if every is None:
             return restricted
         if queries.left_out:
             examples = np.array(self.store.rows_of(queries.left_out), dtype=np.int64)
             restricted[0] = np.setdiff1d(every, examples, assume_unique=True)
-        for position, read in enumerate(queries.read):
-            if read is None:
+        for position, question in enumerate(queries.questions):
+            if question is None or question.syntax.is_plain:
                 continue
-            rows = every
+            read, rows = question.syntax, every
             if read.filter is not None:
                 matching = self._searched.matching(read.filter)
                 if matching.generation != published.generation.number:

@@ -25,8 +25,6 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import mul
 from typing import NamedTuple
 
-from hummingbit.encoder.spelling import QueryTerms
-
 OF_CODES, OF_WORDS, OF_BOTH, OF_RANKS = "codes", "words", "both", "ranks"
 """The kinds of features."""
 
@@ -93,19 +91,6 @@ def evidence_of_codes(
         (disagreement, known, math.log(max(n_documents, 1))),
         (agreement - disagreement, 0.0, 0.0),
     )
-
-
-def known_share(terms: QueryTerms | None) -> float:
-    """Return the share of the terms of a text that its encoder knows as they are written.
-
-    It is 1 for queries that are no text.
-    """
-    if terms is None:
-        return 1.0
-    n_terms = terms.recognized_terms + terms.n_unknown
-    if not n_terms:
-        return 0.0
-    return max(0, terms.recognized_terms - len(terms.corrected)) / n_terms
 
 
 class WordEvidence(NamedTuple):

@@ -25,7 +25,6 @@ from hummingbit.encoder.codes import (
     pack_bits,
 )
 from hummingbit.encoder.encoder import Encoder, Inputs
-from hummingbit.encoder.spelling import FindWords
 from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import checkpoint
@@ -38,6 +37,7 @@ from hummingbit.index.passages import (
     passage_texts,
     split_to_fit,
 )
+from hummingbit.index.questions import Question
 from hummingbit.index.records import EncodedQueries, Query
 from hummingbit.index.schema import Description
 
@@ -111,16 +111,16 @@ def encode_queries(
     description: Description,
     encoder: Encoder | None,
     codes_of: Callable[[Sequence[str]], Mapping[str, Codes]],
-    find_words: FindWords | None = None,
+    questions: Sequence[Question | None],
     *,
     takes_texts: bool,
 ) -> EncodedQueries:
     """Return the codes of `queries` and the real values behind them.
 
-    `codes_of` returns the codes of the documents with the ids, and `find_words` their words. Of a
-    query by code or id only the bits are known; each weighs 1. If the collection has no encoder,
-    the numbers of a vector are the weights of the bits. Unless `takes_texts`, a text has no code,
-    and its weights are 0.
+    `codes_of` returns the codes of the documents with the ids, and `questions` are the texts as
+    they were read. Of a query by code or id only the bits are known; each weighs 1. If the
+    collection has no encoder, the numbers of a vector are the weights of the bits. Unless
+    `takes_texts`, a text has no code, and its weights are 0.
 
     Raises:
         InputError: if a query has none of text, vector, code and id, or an id and another one, or
@@ -144,30 +144,56 @@ def encode_queries(
             positions.append(position)
     _insert_document_codes(queries, codes, description.name, codes_of)
     encoded = EncodedQueries.of_codes(codes)
-    texts, terms = [query.text for query in queries], [*encoded.terms]
+    terms = [*encoded.terms]
     if signs:
         weights = np.stack([np.asarray(queries[at].vector, dtype=np.float32) for at in signs])
         codes[signs] = codes_of_vectors(weights, "sign")
         encoded.weights[signs], encoded.weighted[signs] = weights, True
     if encoder is not None and positions:
-        inputs = _encoder_inputs([queries[at] for at in positions], encoder)
-        weights, some_terms = encoder.read_queries(inputs, find_words)
+        inputs = query_inputs(queries, questions, positions, encoder)
+        weights, some_terms = encoder.read_queries(inputs, correct=False)
         codes[positions] = pack_bits(weights > 0)
         # A text without a recognized term says nothing about any bit.
         weights[[seen is not None and not seen.recognized_terms for seen in some_terms]] = 0
         encoded.weights[positions], encoded.weighted[positions] = weights, True
         for at, text_terms in zip(positions, some_terms, strict=True):
             terms[at] = text_terms
-    unread = [at for at, text in enumerate(texts) if text is not None and terms[at] is None]
+    unread = [at for at, asked in enumerate(questions) if asked is not None and terms[at] is None]
     only_words = [at for at in unread if queries[at].vector is None and queries[at].code is None]
     encoded.weights[only_words] = 0
     return replace(
         encoded,
-        texts=texts,
+        questions=questions,
         terms=terms,
         vectors=_vectors_of(queries, encoder),
         has_words=bool(unread),
     )
+
+
+def query_inputs(
+    queries: Sequence[Query],
+    questions: Sequence[Question | None],
+    positions: Sequence[int],
+    encoder: Encoder,
+) -> Inputs:
+    """Return what an encoder reads of the queries at some positions.
+
+    A language model reads a text as it was written, without its syntax; so do words beside it. An
+    encoder of words reads it with corrections.
+    """
+    if encoder.kind != "text":
+        return _encoder_inputs([queries[at] for at in positions], encoder)
+    texts: list[str] = []
+    for at in positions:
+        question = questions[at]
+        if question is None:
+            texts.append("")
+        elif encoder.is_slow:
+            text = queries[at].text or ""
+            texts.append(text if question.syntax.is_plain else question.text)
+        else:
+            texts.append(question.encoded)
+    return texts
 
 
 def _check_query(query: Query, encoder: Encoder | None, n_bits: int) -> Codes | None:

@@ -117,11 +117,11 @@ class FilteredCollection:
         return self._own.knows_filter(filter)
 
     def encode_queries(
-        self, queries: Sequence[Query], syntax: str | None = None, *, only_words: bool = False
+        self, queries: Sequence[Query], options: SearchOptions | None = None
     ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
         self._check_ids(queries)
-        return self._own.encode_queries(queries, syntax, only_words=only_words)
+        return self._own.encode_queries(queries, options)
 
     def find(self, queries: Sequence[Query], options: SearchOptions) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.find`.
@@ -308,5 +308,7 @@ class _ConfinedUpdate(PayloadUpdate):
 
 def _without_corrections(result: SearchResult) -> SearchResult:
     """Return a result without the words that those of queries were corrected to."""
-    terms = [terms and terms._replace(corrected=()) for terms in result.queries.terms]
-    return result._replace(queries=replace(result.queries, terms=terms))
+    questions = [
+        question and replace(question, corrected=()) for question in result.queries.questions
+    ]
+    return result._replace(queries=replace(result.queries, questions=questions))

@@ -19,7 +19,8 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -27,8 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
-from hummingbit.encoder.analyzers import WORDS, Analyzer, WordExpression
-from hummingbit.encoder.spelling import is_correctable
+from hummingbit.encoder.analyzers import WORDS, Analyzer
 from hummingbit.encoder.text_features import SEARCHED_LENGTH, summary_of, title_of
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.slices import checkpoint
@@ -37,17 +37,10 @@ from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from hummingbit.index.languages import stop_terms
+from hummingbit.index.query_syntax import QueryText
+from hummingbit.index.questions import EncoderWords, KnownTerm, Question, Reader
 from hummingbit.index.vocabulary import Vocabulary
-from hummingbit.index.word_forms import (
-    LONGEST_RUN,
-    MAX_LENGTH,
-    forms_of_chunks,
-    other_forms,
-    parts_of_words,
-    split_pieces,
-    split_words,
-    without_accents,
-)
+from hummingbit.index.word_forms import other_forms, split_words, without_accents
 
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
     {"words": WORDS, "english": Analyzer("visible", "english")}
@@ -122,25 +115,13 @@ LEAST_SHARE = 0.1
 SUMMARY_TERMS = 30
 """The most terms of a summary."""
 
-# What a query adds to its words (:mod:`hummingbit.index.word_forms`), by the factor of the idf.
-FORM_WEIGHT = 0.25
-"""Another form of a word that documents have, which counts besides the word."""
-PART_WEIGHT = 0.7
-"""A part of a word that no document has."""
-PREFIX_WEIGHT = 0.7
-NGRAM_WEIGHT = 0.3
-"""What begins with a word that no document has, and what resembles it; its correction weighs 1."""
-STOP_WEIGHT = 0.5
-"""A function word beside other words."""
+# What a word of a query matches is found before (:mod:`hummingbit.index.questions`). Of the terms
+# that stand for one word, the one with the largest part in a document counts.
+
 RARE = 0.05
 """The share of documents that have a rare word is at most this."""
-LONGEST_TYPED = 256
-"""Longer queries are texts, whose words have no joins and no substitutes."""
-MOST_REPLACED, MOST_SUBSTITUTES, MOST_COMPLETIONS = 8, 8, 32
-"""How many unknown words of a query are replaced, by how many terms, and how many a ``*`` finds."""
 # Several words can have one term.
 SPARE_COMPLETIONS = 8
-_PREFIX = WordExpression(r"(?<!\S)(\w{2,})\*(?!\S)")
 
 
 def inverse_frequency(n_documents: int, frequency: int) -> float:
@@ -359,7 +340,7 @@ class Segment:
     def arguments(
         self, targets: Positions | None, saturations: npt.NDArray[np.float64] | None = None
     ) -> tuple[Any, ...]:
-        """Return the posting lists as arguments of the kernel; `targets` as in :meth:`add_term`.
+        """Return the posting lists as arguments of the kernel; `targets` as in :meth:`add_word`.
 
         With the `saturations` of the impacts, those of the postings follow.
         """
@@ -367,31 +348,32 @@ class Segment:
             return (*self._lists, targets)
         return (*self._lists, targets, *self._impacts, len(saturations), saturations)
 
-    def add_term(
+    def add_word(
         self,
         scores: Scores,
-        term: int,
-        weight: tuple[float, int],
+        terms: Sequence[TermWeight],
         saturations: npt.NDArray[np.float64],
         targets: Positions | None = None,
     ) -> None:
-        """Add the part of a term to the `scores` of the documents that have it.
+        """Add the largest part of the terms of a word to the `scores` of the documents with one.
 
-        `weight` is the term's idf and how often the query has it; `saturations` are by impact.
-        `targets` are the positions of the documents in `scores` if these hold others, too.
+        `saturations` are by impact. `targets` are the positions of the documents in `scores` if
+        these hold others, too.
         """
-        postings = self._postings(term)
-        if postings.start == postings.stop:
-            return
-        impact_of, (idf, repeats) = self.impact_of[postings], weight
-        # Both branches give the same numbers; the shorter array is computed.
-        if len(impact_of) < len(saturations):
-            parts = part_of_term(idf, saturations.take(impact_of)).astype(scores.dtype)
-        else:
-            parts = part_of_term(idf, saturations).astype(scores.dtype).take(impact_of)
-        if repeats > 1:
-            parts *= repeats
-        positions = self.positions[postings]
+        largest = np.zeros(len(self.rows), dtype=np.int64)
+        for term in terms:
+            postings = self._postings(term.number)
+            if postings.start == postings.stop:
+                continue
+            impact_of = self.impact_of[postings]
+            # Both branches give the same numbers; the shorter array is computed.
+            if len(impact_of) < len(saturations):
+                parts = part_of_term(term.weight, saturations.take(impact_of))
+            else:
+                parts = part_of_term(term.weight, saturations).take(impact_of)
+            np.maximum.at(largest, self.positions[postings], parts.astype(np.int64))
+        positions = np.flatnonzero(largest)
+        parts = (largest[positions] * terms[0].repeats).astype(scores.dtype)
         np.add.at(scores, positions if targets is None else targets.take(positions), parts)
 
     def sums(self, weights: Sequence[tuple[int, int]]) -> npt.NDArray[np.int32]:
@@ -619,7 +601,7 @@ class TermRows:
 
 
 # How many terms of a query are added up between two checkpoints.
-TERMS_AT_ONCE = 16
+TERMS_AT_ONCE = 64
 # The kernel keeps at most so many of the best in a heap.
 MOST_IN_HEAP = 1024
 BEST = np.dtype([("score", np.float64), ("row", np.int64)])
@@ -747,12 +729,14 @@ def _best_of(best_of_parts: Sequence[npt.NDArray[np.void]], k: int) -> ScoredRow
 
 
 class TermWeight(NamedTuple):
-    """What a term of a query counts in a field."""
+    """What a term counts in a field for a word of a query."""
 
     number: int
     weight: float
     repeats: int
-    """How often the term occurs in the query."""
+    """How often the word occurs in the query."""
+    word: int = 0
+    """The number of the word; those of one word follow each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -966,23 +950,35 @@ def _add_terms(
     saturations: npt.NDArray[np.float64],
     targets: Positions | None = None,
 ) -> None:
-    if kernel.native is None:
-        for number, weight, repeats in terms:
-            checkpoint()
-            segment.add_term(scores, number, (weight, repeats), saturations, targets)
-        return
-    for start in range(0, len(terms), TERMS_AT_ONCE):
+    for some in _at_once(terms):
         checkpoint()
-        some = _terms_as_arguments(terms[start : start + TERMS_AT_ONCE])
-        of_segment = segment.arguments(targets, saturations)
-        kernel.native.add_terms(*_as_arguments(scores), *of_segment, *some)
+        if kernel.native is None:
+            for _, of_word in groupby(some, key=attrgetter("word")):
+                segment.add_word(scores, [*of_word], saturations, targets)
+        else:
+            of_segment = segment.arguments(targets, saturations)
+            arguments = *_as_arguments(scores), *of_segment, *_terms_as_arguments(some)
+            kernel.native.add_terms(*arguments)
+
+
+def _at_once(terms: Sequence[TermWeight]) -> Iterator[Sequence[TermWeight]]:
+    """Split terms into runs of at most :data:`TERMS_AT_ONCE`; those of a word stay together."""
+    start = 0
+    while len(terms) - start > TERMS_AT_ONCE:
+        end = start + TERMS_AT_ONCE
+        while end > start + 1 and terms[end].word == terms[end - 1].word:
+            end -= 1
+        yield terms[start:end]
+        start = end
+    if start < len(terms):
+        yield terms[start:]
 
 
 def _terms_as_arguments(terms: Sequence[TermWeight]) -> tuple[Any, ...]:
     """Return at most :data:`TERMS_AT_ONCE` terms as arguments of the kernel."""
-    numbers, weights, repeats = zip(*terms, strict=True)
+    numbers, weights, repeats, words = zip(*terms, strict=True)
     in_units = array("d", [weight * UNIT for weight in weights])
-    return len(terms), array("q", numbers), in_units, array("q", repeats)
+    return len(terms), array("q", numbers), in_units, array("q", repeats), array("q", words)
 
 
 def _as_arguments(scores: Scores) -> tuple[int, bool, Scores]:
@@ -1091,53 +1087,52 @@ def _score_summaries(
 
 # A vocabulary with fewer terms is not worth a compaction of its own; it takes some megabytes.
 MIN_UNUSED = 1 << 16
-# How many terms and texts of queries an index keeps what it found for.
-NUMBERS_KEPT, SUBSTITUTES_KEPT = 1 << 14, 64
+# How many terms an index keeps what it found for.
+NUMBERS_KEPT = 1 << 14
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
 
 
-class KnownTerm(NamedTuple):
-    """What an index knows of a term."""
-
-    number: int
-    """-1 if no document ever had it."""
-    frequency: int
-    """How many documents have it."""
-    idf: float
-    """0 if no document has it."""
-    is_stop: bool
-
-
 class WeighedTerm(NamedTuple):
-    """A term of a query."""
+    """A term that a word of a query matches."""
 
     term: str
-    idf: float
-    """The idf, with a factor in the hybrid ranking; 0 if no document has the term."""
-    repeats: int
-    """How often the term occurs in the query."""
-    title_idf: float = 0.0
-    """The idf among titles; 0 if no title has the term, and in other rankings than the hybrid."""
+    weight: float
+    """What it counts in texts: an idf times a factor; 0 if no document has the term."""
+    title_weight: float = 0.0
+    """What it counts in titles; 0 in other rankings than the hybrid."""
     number: int = -1
-    """The number of the term; -1 if it adds nothing to scores."""
+    """The number of the term; -1 if it adds nothing."""
+
+
+class WeighedWord(NamedTuple):
+    """A word of a query; of its terms, the one with the largest part in a document counts."""
+
+    terms: tuple[WeighedTerm, ...]
+    repeats: int
+    idf: float
+    """That of its own term; 0 if no document has it."""
+    is_added: bool = False
+    """Whether it is another form of words, and no word of the text."""
+
+    @property
+    def weight(self) -> float:
+        """The most that it counts in texts."""
+        return max(term.weight for term in self.terms)
 
 
 class WeighedQuery(NamedTuple):
-    """A query's terms and whatever else its scores depend on.
+    """A query's words and whatever else its scores depend on.
 
-    The distinct terms of the text come in its order, and those of its corrections after them. It
-    keeps the scores of documents constant, whatever is written later.
+    It keeps the scores of documents constant, whatever is written later.
     """
 
-    terms: list[WeighedTerm]
+    words: tuple[WeighedWord, ...]
     average_length: float
     average_title_length: float | None = None
     """None in other rankings than the hybrid, where openings count twice and titles count."""
     average_summary_size: float | None = None
     """None in other rankings than the hybrid; 0 if summaries do not count."""
-    added: tuple[str, ...] | None = None
-    """The last of the terms, which are no words of the text; None if the index has no forms."""
 
     @property
     def hybrid(self) -> bool:
@@ -1145,47 +1140,48 @@ class WeighedQuery(NamedTuple):
         return self.average_title_length is not None
 
     @property
-    def weights(self) -> list[TermWeight]:
+    def in_texts(self) -> list[TermWeight]:
         """What the terms that documents have count in texts."""
         return [
-            TermWeight(number, idf, repeats)
-            for _, idf, repeats, _, number in self.terms
-            if number >= 0
+            TermWeight(term.number, term.weight, word.repeats, at)
+            for at, word in enumerate(self.words)
+            for term in word.terms
+            if term.weight and term.number >= 0
         ]
 
     @property
-    def statistics(self) -> tuple[float, ...]:
-        """The statistics with which :meth:`LexicalIndex.weigh` gives the same weights later."""
-        of_added = () if self.added is None else _pack_terms(self.added)
-        of_texts = (self.average_length, *(term.idf for term in self.terms))
-        if self.average_title_length is None or self.average_summary_size is None:
-            return (*of_texts, *of_added)
-        of_titles = (self.average_title_length, *(term.title_idf for term in self.terms))
-        return (*of_texts, *of_titles, self.average_summary_size, *of_added)
+    def in_titles(self) -> list[TermWeight]:
+        """What the terms that titles have count there."""
+        return [
+            TermWeight(term.number, TITLE_WEIGHT * term.title_weight, word.repeats, at)
+            for at, word in enumerate(self.words)
+            for term in word.terms
+            if term.title_weight and term.number >= 0
+        ]
 
+    @property
+    def in_summaries(self) -> list[TermWeight]:
+        """What the words count in summaries: each by its own term, or else by its heaviest."""
+        found: list[TermWeight] = []
+        for word in self.words:
+            term = word.terms[0] if word.idf else max(word.terms, key=attrgetter("weight"))
+            if term.weight and term.number >= 0:
+                found.append(TermWeight(term.number, term.weight, word.repeats))
+        return found
 
-def _pack_terms(terms: Sequence[str]) -> tuple[float, ...]:
-    """Return terms as numbers: six bytes of their joined UTF-8 in each, and how many bytes."""
-    raw = "\n".join(terms).encode("utf-8", "surrogatepass")
-    pieces = (raw[at : at + 6] for at in range(0, len(raw), 6))
-    return (*(float(int.from_bytes(piece.ljust(6, b"\0"), "big")) for piece in pieces), len(raw))
+    @property
+    def highest(self) -> float:
+        """More than a text can score, titles and summaries left out."""
+        return sum(word.weight * word.repeats for word in self.words)
 
-
-def _split_statistics(statistics: Sequence[float]) -> tuple[Sequence[float], list[str]]:
-    """Return the statistics before packed terms, and the terms.
-
-    Raises:
-        ValueError: if the statistics do not end with packed terms.
-    """
-    size = statistics[-1] if statistics else -1.0
-    n_pieces = math.ceil(size / 6) if 0 <= size < 2**20 else -1
-    if not 0 <= n_pieces < len(statistics):
-        raise ValueError("the statistics have no terms")
-    end = len(statistics) - 1 - n_pieces
-    pieces = [piece for piece in statistics[end:-1] if piece == piece // 1 and 0 <= piece < 2**48]
-    raw = b"".join(int(piece).to_bytes(6, "big") for piece in pieces)[: int(size)]
-    terms = raw.decode("utf-8", "surrogatepass").split("\n") if size else []
-    return statistics[:end], terms
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """The query as JSON values, from which :meth:`LexicalIndex.weigh_again` makes it later."""
+        words = [
+            [word.repeats, word.idf, word.is_added, [term[:3] for term in word.terms]]
+            for word in self.words
+        ]
+        return {"averages": list(self[1:]), "words": words}
 
 
 @dataclass(frozen=True, eq=False)
@@ -1272,95 +1268,74 @@ class LexicalIndex:
     ) -> LexicalIndex:
         return replace(self, texts=texts, titles=titles, summaries=summaries, **others)
 
-    def weigh(
-        self,
-        text: str,
-        corrected: Sequence[tuple[str, str]] = (),
-        statistics: Sequence[float] | None = None,
-        *,
-        hybrid: bool = False,
-    ) -> WeighedQuery:
-        """Weigh the terms of a query; `statistics` of an earlier query reproduce its weights.
+    def read(self, text: str) -> Question:
+        """Return the question that a plain text asks, by the words of the documents alone."""
+        return self.reader(None).read(QueryText(self.analyzer.normalize(text)))
 
-        `corrected` are words of the text that the encoder does not know, each with its correction,
-        which has no weight if a document has the word as written. With `hybrid`, weights and scores
-        are those of :mod:`hummingbit.index.rankings`.
+    def reader(self, encoder: EncoderWords | None) -> Reader:
+        """Return what reads questions by these words and those of an encoder; the last is kept."""
+        for reader in self._last_reader:
+            if reader.encoder is encoder:
+                return reader
+        reader = Reader(self, encoder)
+        self._last_reader[:] = [reader]
+        return reader
 
-        Raises:
-            ValueError: if the number of statistics does not fit the number of terms.
+    def weigh(self, question: Question | str, *, hybrid: bool = False) -> WeighedQuery:
+        """Weigh the words of a question, or of a text that is read as one.
+
+        With `hybrid`, weights and scores are those of :mod:`hummingbit.index.rankings`.
         """
-        words: list[str] = []
-        terms: Iterable[str]
-        if self.forms and len(text) <= LONGEST_TYPED:
-            words = split_words(text, self.analyzer)
-            terms = self.analyzer.stem(words)
-            is_known = {
-                word: self.look_up(term).frequency > 0
-                for word, term in zip(words, terms, strict=True)
-            }
-        else:
-            terms, is_known = chain.from_iterable(self.analyzer.term_lists(text)), {}
-        counts: dict[str, int] = {}
-        for term in terms:
-            counts[term] = counts.get(term, 0) + 1
-        added: list[str] = []
-        factors_of_added: list[float] = []
-        if not self.forms:
-            # A correction of a word that a document has does not count.
-            for word, known in corrected:
-                terms = self.analyzer.terms(known)
-                added += terms
-                factors_of_added += [0.0 if self.has_word(word) else 1.0] * len(terms)
-        elif statistics is None:
-            weights = self._added_terms(text, words, is_known, counts)
-            added, factors_of_added = [*weights], [*weights.values()]
-        else:
-            statistics, added = _split_statistics(statistics)
-        repeats = [*counts.items(), *((term, 1) for term in added)]
-        if statistics is None:
-            known_terms = [*map(self.look_up, counts)]
-            # A stop word beside other known words weighs less.
-            others = (known.frequency and not known.is_stop for known in known_terms)
-            of_stop = STOP_WEIGHT if self.forms and any(others) else 1.0
-            factors = [of_stop if known.is_stop else 1.0 for known in known_terms]
-            weighed = self._weigh_anew(repeats, factors + factors_of_added, hybrid=hybrid)
-        else:
-            weighed = self._weigh_again(repeats, statistics, hybrid=hybrid)
-        return weighed._replace(added=tuple(added)) if self.forms else weighed
-
-    def _weigh_anew(
-        self, repeats: Sequence[tuple[str, int]], factors: Sequence[float], *, hybrid: bool
-    ) -> WeighedQuery:
-        """Weigh terms by the statistics of this index, each times its factor."""
-        weighed = []
-        for (term, n), factor in zip(repeats, factors, strict=True):
-            number, _, idf, _ = self.look_up(term)
-            title_idf = 0.0
-            if hybrid and idf:
-                idf, title_idf = self._hybrid_idfs(number)
-            idf, title_idf = factor * idf, factor * title_idf
-            weighed.append(WeighedTerm(term, idf, n, title_idf, number if idf else -1))
+        if isinstance(question, str):
+            question = self.read(question)
+        if question.words is None:
+            raise ValueError("a question that was not read by the words of documents has no words")
+        idfs_of = self._hybrid_idfs if hybrid else self._idfs
+        words = []
+        for terms, repeats, is_added in question.words:
+            numbers = [self.look_up(term.term).number for term in terms]
+            own, of_title = idfs_of(numbers[0])
+            caps = own or math.inf, of_title or math.inf
+            weighed = []
+            for (term, factor, is_capped), number in zip(terms, numbers, strict=True):
+                idf, title_idf = idfs_of(number)
+                if is_capped:
+                    idf, title_idf = min(idf, caps[0]), min(title_idf, caps[1])
+                weights = factor * idf, factor * title_idf
+                weighed.append(WeighedTerm(term, *weights, number if idf else -1))
+            words.append(WeighedWord(tuple(weighed), repeats, terms[0].factor * own, is_added))
         of_texts, of_openings, of_titles, of_summaries = self._averages
         if not hybrid:
-            return WeighedQuery(weighed, of_texts)
-        return WeighedQuery(weighed, of_openings, of_titles, of_summaries)
+            return WeighedQuery(tuple(words), of_texts)
+        return WeighedQuery(tuple(words), of_openings, of_titles, of_summaries)
 
-    def _weigh_again(
-        self, repeats: Sequence[tuple[str, int]], statistics: Sequence[float], *, hybrid: bool
-    ) -> WeighedQuery:
-        """Weigh terms by the :attr:`WeighedQuery.statistics` of an earlier query."""
-        width = 1 + len(repeats)
-        if len(statistics) != (2 * width + 1 if hybrid else width):
-            raise ValueError(f"{len(statistics)} statistics do not fit {len(repeats)} terms")
-        of_texts, of_titles = statistics[:width], statistics[width : 2 * width]
-        title_idfs = of_titles[1:] if hybrid else [0.0] * len(repeats)
-        weighed = [
-            WeighedTerm(term, idf, n, title_idf, self.look_up(term).number if idf else -1)
-            for (term, n), idf, title_idf in zip(repeats, of_texts[1:], title_idfs, strict=True)
-        ]
-        if not hybrid:
-            return WeighedQuery(weighed, of_texts[0])
-        return WeighedQuery(weighed, of_texts[0], of_titles[0], statistics[-1])
+    def weigh_again(self, statistics: Mapping[str, Any]) -> WeighedQuery:
+        """Return a query with the :attr:`WeighedQuery.statistics` of an earlier generation.
+
+        Raises:
+            ValueError, TypeError, KeyError: if they are not statistics of a query.
+        """
+        words = []
+        for repeats, idf, is_added, of_word in statistics["words"]:
+            terms = [
+                WeighedTerm(
+                    str(term),
+                    float(weight),
+                    float(of_title),
+                    self.look_up(term).number if weight else -1,
+                )
+                for term, weight, of_title in of_word
+            ]
+            words.append(WeighedWord(tuple(terms), int(repeats), float(idf), bool(is_added)))
+            if not terms:
+                raise ValueError("a word of the query has no terms")
+        of_texts, *others = statistics["averages"]
+        of_titles, of_summaries = (None if value is None else float(value) for value in others)
+        return WeighedQuery(tuple(words), float(of_texts), of_titles, of_summaries)
+
+    @cached_property
+    def _last_reader(self) -> list[Reader]:
+        return []
 
     @cached_property
     def _averages(self) -> tuple[float, float, float, float]:
@@ -1391,144 +1366,29 @@ class LexicalIndex:
         return lru_cache(NUMBERS_KEPT)(look_up)
 
     @cached_property
+    def _idfs(self) -> Callable[[int], tuple[float, float]]:
+        """Returns the idf of a term, and 0 for titles; the last are kept."""
+        texts = self.texts
+        return lru_cache(NUMBERS_KEPT)(
+            lambda number: (texts.idf(number) if number >= 0 else 0.0, 0.0)
+        )
+
+    @cached_property
     def _hybrid_idfs(self) -> Callable[[int], tuple[float, float]]:
         """Returns the bursty idf of a term and that among titles; the last are kept."""
         texts, titles = self.texts, self.titles
-        return lru_cache(NUMBERS_KEPT)(
-            lambda number: (texts.idf(number, bursty=True), titles.idf(number))
-        )
 
-    def share(self, word: str) -> float:
-        """Return the share of the documents that have the word, or one with its stem."""
-        return self.look_up(self._term_of(word)).frequency / max(1, len(self))
+        def idfs_of(number: int) -> tuple[float, float]:
+            idf = texts.idf(number, bursty=True) if number >= 0 else 0.0
+            return idf, titles.idf(number) if idf else 0.0
 
-    def _added_terms(
-        self,
-        text: str,
-        words: Sequence[str],
-        is_known: Mapping[str, bool],
-        counts: Mapping[str, int],
-    ) -> dict[str, float]:
-        """Return the terms that a query adds to its own, which are in `counts`, with their weights.
-
-        `words` are those of a typed query, and `is_known` tells which of them documents have.
-        """
-        look_up, added = self.look_up, dict[str, float]()
-
-        def add(term: str, weight: float) -> None:
-            if term not in counts and weight > added.get(term, 0.0):
-                added[term] = weight
-
-        for term, covered in self._other_terms_of_query(text, is_known):
-            add(term, FORM_WEIGHT if covered else 1.0)
-        for word, parts in parts_of_words(text, self.analyzer):
-            terms, known = [*map(self._term_of, parts)], is_known.get(word, True)
-            found = [term for term in terms if look_up(term).frequency]
-            # A word of which documents have some parts only is another word.
-            if known or len(found) == len(terms):
-                for term in found:
-                    add(term, FORM_WEIGHT if known else PART_WEIGHT)
-        for substitutes, weight in self._substitutes_of(text, words, is_known).values():
-            for word, share in substitutes.items():
-                add(self._term_of(word), weight * share)
-        return added
-
-    def _other_terms_of_query(
-        self, text: str, is_known: Mapping[str, bool]
-    ) -> Iterator[tuple[str, bool]]:
-        """Yield terms of other forms of a query's words, and whether documents have the words, too.
-
-        Documents have the terms. `is_known` tells which words of a typed query they have.
-        """
-        for chunk, forms in forms_of_chunks(text, self.analyzer, parts=False):
-            pairs = [(term, self.look_up(term)) for term in map(self._term_of, forms)]
-            terms = [term for term, known in pairs if known.frequency and not known.is_stop]
-            if terms:
-                words = split_words(chunk, self.analyzer)
-                covered = bool(words) and all(is_known.get(word, True) for word in words)
-                yield from ((term, covered) for term in terms)
-        pieces = split_pieces(text, self.analyzer) if is_known else []
-        runs = [
-            pieces[start : start + length]
-            for length in range(2, LONGEST_RUN + 1)
-            for start in range(len(pieces) - length + 1)
-        ]
-        joined = [*map("".join, runs)]
-        for run, word, term in zip(runs, joined, self.analyzer.stem(joined), strict=True):
-            if self.look_up(term).frequency and len(word) <= MAX_LENGTH:
-                yield term, all(is_known.get(piece, True) for piece in run)
+        return lru_cache(NUMBERS_KEPT)(idfs_of)
 
     @cached_property
-    def _term_of(self) -> Callable[[str], str]:
-        """Returns the term of a word; those of the last words are kept, as by `number_of`."""
+    def term_of(self) -> Callable[[str], str]:
+        """Returns the term of a word; those of the last words are kept."""
         stem = self.analyzer.stem
         return lru_cache(NUMBERS_KEPT)(lambda word: stem([word])[0])
-
-    @cached_property
-    def _terms_of(self) -> Callable[[str], list[str]]:
-        """Returns the terms of a word as the analyzer splits it; the last are kept."""
-        return lru_cache(NUMBERS_KEPT)(self.analyzer.terms)
-
-    def substitutes(self, text: str) -> dict[str, list[str]]:
-        """Return the words of a query that no document has, with the words that stand for them."""
-        if not self.forms or len(text) > LONGEST_TYPED:
-            return {}
-        substituted = self._kept_substitutes.get(text)
-        if substituted is None:
-            words = split_words(text, self.analyzer)
-            is_known = {word: self.look_up(self._term_of(word)).frequency > 0 for word in words}
-            substituted = self._substitutes_of(text, words, is_known)
-        return {word: [*substitutes] for word, (substitutes, _) in substituted.items()}
-
-    def _substitutes_of(
-        self, text: str, words: Sequence[str], is_known: Mapping[str, bool]
-    ) -> dict[str, tuple[dict[str, float], float]]:
-        """Return what stands for prefixes and for words that no document has.
-
-        Each has words with their shares, and a weight. A word is replaced by those that begin with
-        it, else by its correction, else by those that resemble it most. `is_known` tells which
-        words documents have.
-        """
-        kept = self._kept_substitutes.get(text)
-        if kept is not None:
-            return kept
-        substituted: dict[str, tuple[dict[str, float], float]] = {}
-        text = self.analyzer.normalize(text)
-        for prefix in _PREFIX.of(text).findall(text) if "*" in text else ():
-            if begin := self.analyzer.split(prefix):
-                completions = self.complete(begin[0], MOST_COMPLETIONS)
-                substituted[prefix + "*"] = dict.fromkeys(completions, 1.0), 1.0
-        prefixes = {prefix[:-1].lower() for prefix in substituted}
-        unknown = [word for word, known in is_known.items() if not known and word not in prefixes]
-        for word in unknown[:MOST_REPLACED]:
-            if len(word) >= (3 if any(map(str.isdigit, word)) else 4):
-                others = [other for other in words if other not in unknown]
-                substitutes = self._substitutes_of_word(word, others)
-                if substitutes[0]:
-                    substituted[word] = substitutes
-        if len(self._kept_substitutes) >= SUBSTITUTES_KEPT:
-            self._kept_substitutes.clear()
-        self._kept_substitutes[text] = substituted
-        return substituted
-
-    def _substitutes_of_word(
-        self, word: str, others: Sequence[str]
-    ) -> tuple[dict[str, float], float]:
-        has_digits = any(map(str.isdigit, word))
-        completions = self.complete(word, MOST_SUBSTITUTES)
-        if word[-1].isdigit():  # a number that goes on is another number
-            completions = [known for known in completions if not known[len(word)].isdigit()]
-        if completions or has_digits:
-            return dict.fromkeys(completions, 1.0), PREFIX_WEIGHT
-        one_edit, alike = self.vocabulary.neighbours(word)
-        if (correction := self._correction(word, one_edit, others)) is not None:
-            return {correction: 1.0}, 1.0
-        best = sorted(alike, key=lambda term: (-alike[term], term))[:MOST_SUBSTITUTES]
-        return {term: alike[term] for term in best if self.has_word(term)}, NGRAM_WEIGHT
-
-    def has_prefix(self, word: str) -> bool:
-        """Return whether a document has a word that begins with `word`."""
-        return bool(self.complete(word, 1))
 
     def complete(self, prefix: str, limit: int) -> list[str]:
         """Return words that begin with `prefix`, in lower case, one for each term.
@@ -1549,35 +1409,9 @@ class LexicalIndex:
             distinct.setdefault(number, word)
         return [*distinct.values()][:limit]
 
-    def correct(self, word: str, others: Sequence[str] = ()) -> str | None:
-        """Return the word that a misspelt word of a query stands for, or None.
-
-        It is None if a document has the word or one with its stem. The words of the index that are
-        one edit from it are weighed by how many documents have them, and how many of these have one
-        of the `others`, the other words of the query.
-        """
-        if self.has_word(word) or self.has_prefix(word):
-            return None
-        return self._correction(word, self.vocabulary.neighbours(word).one_edit, others)
-
-    def _correction(self, word: str, one_edit: Sequence[str], others: Sequence[str]) -> str | None:
-        if not is_correctable(word):
-            return None
-        known = [candidate for candidate in one_edit if self.has_word(candidate)]
-        if len(known) < 2:
-            return known[0] if known else None
-        rows_of_others = [
-            self._rows_with(term)
-            for term in self.analyzer.stem([*others])
-            if term not in self._stop_terms
-        ]
-
-        def plausibility(candidate: str) -> float:
-            rows = self._rows_with(self._term_of(candidate))
-            together = sum(len(_in_both(rows, some)) for some in rows_of_others)
-            return math.log(len(rows)) + 2 * math.log1p(together)
-
-        return max(known, key=plausibility)
+    def similar(self, word: str, edits: int) -> list[str]:
+        """Return the words within one edit of a word, or two, that documents had at some time."""
+        return self.vocabulary.similar(word, edits)
 
     def rows_with_all(self, terms: Sequence[str]) -> Rows:
         """Return the rows of the documents that have all `terms`, ascending."""
@@ -1590,17 +1424,18 @@ class LexicalIndex:
         A word is rare if it is no stop word and at most :data:`RARE` of the documents have it.
         Words that no document has do not count.
         """
-        of_text = query.terms[: len(query.terms) - len(query.added or ())]
         most = max(1, int(RARE * len(self)))
         rare: set[int] = set()
-        for term in of_text:
-            known = self.look_up(term.term)
-            if term.idf and 0 < known.frequency <= most and not known.is_stop:
+        for word in query.words:
+            known = self.look_up(word.terms[0].term)
+            is_rare = 0 < known.frequency <= most and not known.is_stop
+            if word.idf and is_rare and not word.is_added:
                 rare.add(known.number)
         rows = self.texts.rows_with_all([*rare])
         return int(rows[0]) if len(rows) == 1 else None
 
-    def _rows_with(self, term: str) -> Rows:
+    def rows_with(self, term: str) -> Rows:
+        """Return the rows of the documents that have a term, ascending."""
         number = self.look_up(term).number
         return self.texts.rows_with(number) if number >= 0 else np.empty(0, np.int64)
 
@@ -1616,28 +1451,13 @@ class LexicalIndex:
         return self.texts.frequencies(len(self.vocabulary) + 1)
 
     @cached_property
-    def _kept_substitutes(self) -> dict[str, dict[str, tuple[dict[str, float], float]]]:
-        """The substitutes of the last texts: a search weighs a text more than once."""
-        return {}
-
-    @cached_property
-    def kept_contexts(self) -> dict[str, list[str]]:
-        """What :class:`hummingbit.index.document_words.DocumentWords` found for the last words."""
-        return {}
-
-    @cached_property
     def _stop_terms(self) -> frozenset[str]:
         return stop_terms(self.analyzer)
 
     def matches(self, query: WeighedQuery) -> Matches:
         """Score every document."""
-        in_texts = query.weights
-        in_titles = [
-            TermWeight(term.number, TITLE_WEIGHT * term.title_idf, term.repeats)
-            for term in query.terms
-            if term.title_idf and term.number >= 0
-        ]
-        highest = sum(term.weight * term.repeats for term in in_texts)
+        in_texts, in_titles = query.in_texts, query.in_titles
+        highest = query.highest
         bound = UNIT * (highest + sum(term.weight * term.repeats for term in in_titles))
         bound += UNIT * highest * SUMMARY_WEIGHT / (1 - B) if query.hybrid else 0
         dtype = np.int32 if bound + 2 * len(in_texts) < 2**31 else np.int64
@@ -1647,7 +1467,7 @@ class LexicalIndex:
         if query.average_title_length is not None and in_titles:
             self.titles.add_to(matches, in_titles, query.average_title_length)
         if (size := query.average_summary_size) and in_texts:
-            shares = shares_of_terms(in_texts)
+            shares = shares_of_terms(query.in_summaries)
             add_summaries(self.texts, matches, shares, highest, size, of_texts=True)
             add_summaries(self.summaries, matches, shares, highest, size, of_texts=False)
         return matches
@@ -1655,27 +1475,27 @@ class LexicalIndex:
     def best(self, query: WeighedQuery, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` best documents of all, or of the allowed ones: best :meth:`matches`."""
         if allowed_rows is None and not query.hybrid:
-            return self.texts.best(query.weights, query.average_length, k)
+            return self.texts.best(query.in_texts, query.average_length, k)
         return self.matches(query).best(k, allowed_rows)
 
     def own_score(self, query: WeighedQuery) -> int:
-        """Return the score of a text of one line that consists of the terms of a query, in units.
+        """Return the score of a text of one line that consists of the words of a query, in units.
 
-        Terms that no document has are left out.
+        A word that no document has is the heaviest of those that stand for it, if there are any.
         """
-        terms = [term for term in query.terms if term.idf]
-        if not terms:
+        words = [word for word in query.words if word.weight]
+        if not words:
             return 0
-        counts = frequencies = np.array([term.repeats for term in terms], dtype=np.float64)
+        counts = frequencies = np.array([word.repeats for word in words], dtype=np.float64)
         if query.hybrid:
             before = np.cumsum(counts) - counts
             frequencies = counts + np.clip(OPENING - before, 0, counts)
-        lengths = np.full(len(terms), frequencies.sum())
+        lengths = np.full(len(words), frequencies.sum())
         saturations = saturation(frequencies, lengths, query.average_length)
-        weights = np.array([term.idf for term in terms])
+        weights = np.array([word.weight for word in words])
         total = float(np.rint(weights * UNIT * saturations) @ counts)
         if query.average_summary_size:
-            size = np.array([sum(len(term.term) ** 2 for term in terms)])
+            size = np.array([sum(len(word.terms[0].term) ** 2 for word in words)])
             highest = float(weights @ counts)
             parts = part_of_summary(highest, np.ones(1), size, query.average_summary_size)
             total += parts.item()
@@ -1683,10 +1503,9 @@ class LexicalIndex:
 
     def evidence(self, query: WeighedQuery) -> WordEvidence:
         """Return what the words of a query say of its scores, without what was added to them."""
-        words = query.terms[: len(query.terms) - len(query.added or ())]
+        words = [(word.idf, word.repeats) for word in query.words if not word.is_added]
         most = inverse_frequency(len(self.texts), 0)
-        own_score = self.own_score(query) / UNIT
-        return WordEvidence.of([(word.idf, word.repeats) for word in words], own_score, most)
+        return WordEvidence.of(words, self.own_score(query) / UNIT, most)
 
     def rank(self, text: str, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` best documents by (score descending, row ascending).
@@ -1707,10 +1526,6 @@ class LexicalIndex:
         bare = (without_accents(word, self.analyzer) for word in words)
         pairs = zip(stem(words), bare, strict=True)
         return [(term, *stem([form] if form else [])) for term, form in pairs]
-
-    def has_word(self, word: str) -> bool:
-        """Return whether a document has a term of `word`."""
-        return any(self.look_up(term).frequency for term in self._terms_of(word))
 
     @property
     def _fields(self) -> tuple[Field, Field, Field]:
@@ -1740,12 +1555,3 @@ class LexicalIndex:
                 )
                 summaries.add_numbers(row, (numbers,), longest_summary=2 * SUMMARY_TERMS + 1)
         return texts.segment(), titles.segment(), summaries.segment()
-
-
-def _in_both(rows: Rows, others: Rows) -> Rows:
-    """Return the rows that two ascending lists have in common."""
-    if kernel.native is None:
-        return np.intersect1d(rows, others, assume_unique=True)
-    few, many = (rows, others) if len(rows) <= len(others) else (others, rows)
-    both = np.empty(len(few), dtype=np.int64)
-    return both[: kernel.native.in_both(len(few), few, len(many), many, both)]

@@ -2,6 +2,7 @@
 
     ================================  =====================================================
     ``"dead letter" queue``           documents with the two words next to each other
+    ``+python``                       documents with the word as it is
     ``kubern*``                       words that begin like this
     ``forest -regressor``             no document with the word
     ``forest -"random forest"``       no document with the phrase
@@ -15,7 +16,8 @@
     ``-brand:Sony``                   documents whose payload has no such value
     ================================  =====================================================
 
-Everything else is words. Only typed queries have a syntax: short ones of one line. A word is
+Everything else is words. Words in quotes and after ``+`` match as they are, without others of
+similar meaning. Only typed queries have a syntax: short ones of one line. A word is
 excluded only beside other words, if it has three letters or more, and a condition is one only if
 documents have the field, so that flags of programs and times of day stay words.
 
@@ -62,11 +64,13 @@ MAX_FIELDS = 8
 
 _TOKEN = WordExpression(
     r"""(?<!\S)(?P<minus>-)?"(?P<phrase>[^"]*?\w[^"]*)"(?!\w)"""
+    r"""|(?<!\S)\+(?P<exact>[^\W\d_]\w+)(?!\S)"""
     r"""|(?<!\S)-(?P<excluded>[^\W\d_]\w{2,})(?!\S)"""
     r"""|(?<!\S)(?P<not>-)?(?P<field>(?:[^\W\d_]|_)(?:\w|[.-])*):(?P<value>"""
     r"""(?:[<>]=?|=)?"[^"]+"|[\[{]\s*\S+\s+TO\s+\S+?\s*[\]}]|(?![:/\\])[^\s"]+)(?!\S)"""
 )
 _WORD = WordExpression(r"\w")
+_SIGNS = frozenset('"-:+')
 _COMPARED = re.compile(r"([<>]=?|=)(.+)")
 _BETWEEN = re.compile(r"([\[{])\s*(\S+)\s+TO\s+(\S+?)\s*([\]}])")
 _DOTS = re.compile(r"(?=.*[^.])([^.](?:.*?[^.])?)?\.\.([^.].*)?")
@@ -101,7 +105,7 @@ class QueryText:
 
 def has_signs(text: str) -> bool:
     """Tell quickly whether a text may have a syntax."""
-    return '"' in text or "-" in text or ":" in text or not text.isascii()
+    return not _SIGNS.isdisjoint(text) or not text.isascii()
 
 
 def read_query_text(text: str, has_field: Callable[[str], bool]) -> QueryText:
@@ -135,12 +139,12 @@ class _Reader:
 
     def read(self, match: re.Match[str]) -> str:
         """Read a phrase, an excluded word or a condition; return the words that it leaves."""
-        if match["phrase"] or match["excluded"]:
-            if match["minus"] or match["excluded"]:
-                self.excluded.append(match["phrase"] or match["excluded"])
-                return " "
-            self.phrases.append(match["phrase"])
-            return f" {match['phrase']} "
+        if excluded := match["excluded"] or (match["minus"] and match["phrase"]):
+            self.excluded.append(excluded)
+            return " "
+        if phrase := match["phrase"] or match["exact"]:
+            self.phrases.append(phrase)
+            return f" {phrase} "
         name, value = match["field"], match["value"]
         if reason := self._why_unread(name):
             self.unread[match[0]] = reason
@@ -157,11 +161,6 @@ class _Reader:
             fields = LABEL_FIELDS if name == LABEL_FIELDS[0] else (name,)
             self._fields[name] = [*filter(self._has_field, filter(_is_field, fields))]
         return "" if self._fields[name] else f"no document has the field {name!r}"
-
-
-def unread_conditions(read: QueryText) -> list[str]:
-    """Return a sentence for each word of a query that looks like a condition and is none."""
-    return [f"{word!r} is searched for as words: {reason}" for word, reason in read.unread.items()]
 
 
 def both(*filters: Filter | None) -> Filter | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -20,7 +21,6 @@ from hummingbit.index.confidence import (
     OF_WORDS,
     Evidence,
     evidence_of_codes,
-    known_share,
 )
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.compiled import CompiledIndex
@@ -39,7 +39,8 @@ from hummingbit.index.lexical import (
 )
 from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
 from hummingbit.index.passages import PASSAGE_BITS, CodeColumn
-from hummingbit.index.records import EncodedQueries, Examples, QueryWords
+from hummingbit.index.questions import Question
+from hummingbit.index.records import EncodedQueries, Examples
 
 if TYPE_CHECKING:
     from hummingbit.index.search import Search
@@ -72,13 +73,13 @@ class RankedRows(NamedTuple):
     """Whatever the scores depend on besides the documents; None in most rankings."""
 
     @property
-    def statistics(self) -> tuple[float, ...]:
-        """What the scores depend on, as numbers; empty in most rankings.
+    def statistics(self) -> dict[str, Any]:
+        """What the scores depend on, as JSON values; empty in most rankings.
 
         A ranking of a later generation that receives it gives documents the same scores, so the
         pages of a search stay consistent while documents are written.
         """
-        return () if self.scoring is None else self.scoring.statistics
+        return {} if self.scoring is None else self.scoring.statistics
 
     def select(self, some: slice | npt.NDArray[Any] | list[int]) -> RankedRows:
         """Return some of the rows, by their positions."""
@@ -237,9 +238,7 @@ class ByDistance(Ranking):
         Of n random bits, n / 2 ± √n / 2 agree, so codes that are equal lie √n deviations above.
         """
         highest = math.sqrt(queries.codes.shape[1] * 8)
-        return evidence_of_codes(
-            highest, -highest, self.n_documents, known_share(queries.terms[at])
-        )
+        return evidence_of_codes(highest, -highest, self.n_documents, queries.known_share(at))
 
 
 class HammingRanking(ByDistance, NamedRanking):
@@ -387,9 +386,7 @@ class AsymmetricRanking(NamedRanking):
         weights = queries.weights[at]
         length = float(np.sqrt((weights**2).sum()))
         highest = float(np.abs(weights).sum()) / length if length else 0.0
-        return evidence_of_codes(
-            highest, -highest, self.n_documents, known_share(queries.terms[at])
-        )
+        return evidence_of_codes(highest, -highest, self.n_documents, queries.known_share(at))
 
 
 def quantize_weights(weights: Floats) -> QuantizedWeights:
@@ -422,7 +419,7 @@ class Bm25Ranking(NamedRanking):
     summary = "by the words that they share with a text"
     needs = frozenset({TEXTS})
 
-    def __init__(self, lexical: LexicalIndex, statistics: Sequence[float] | None = None) -> None:
+    def __init__(self, lexical: LexicalIndex, statistics: Mapping[str, Any] | None = None) -> None:
         """Rank the documents of `lexical`.
 
         The `statistics` of an earlier ranking's result reproduce the scores of its query.
@@ -469,19 +466,38 @@ class Bm25Ranking(NamedRanking):
         return Evidence(OF_WORDS, (0.0,), (scale,))
 
     def _weighed(self, queries: EncodedQueries, at: int) -> WeighedQuery:
-        return self._lexical.weigh(*words_of(queries, at, self.name), self._statistics)
+        if self._statistics is None:
+            return self._lexical.weigh(question_of(queries, at, self.name))
+        return weigh_again(self._lexical, self._statistics)
 
 
-def words_of(queries: EncodedQueries, at: int, ranking: str) -> QueryWords:
-    """Return the words of one query; see :meth:`hummingbit.index.records.EncodedQueries.words_of`.
+def question_of(queries: EncodedQueries, at: int, ranking: str) -> Question:
+    """Return the text of one query as it was read.
 
     Raises:
         InputError: if it has no text.
     """
-    words = queries.words_of(at)
-    if words is None:
+    question = queries.questions[at]
+    if question is None:
         raise InputError("ranking", f"is {ranking!r}, which needs a text as the query", at)
-    return words
+    return question
+
+
+def weigh_again(lexical: LexicalIndex, statistics: Mapping[str, Any]) -> WeighedQuery:
+    """Return a query as an earlier page weighed it.
+
+    Raises:
+        InputError: if the statistics in its cursor are not those of a query.
+    """
+    try:
+        return lexical.weigh_again(statistics)
+    except (KeyError, TypeError, ValueError):
+        raise cursor_of_other_version() from None
+
+
+def cursor_of_other_version() -> InputError:
+    """Return the error of a cursor whose statistics cannot be read."""
+    return InputError("cursor", "is one of another version; request the first page again")
 
 
 LEAST_SCORE = -1.0
@@ -544,7 +560,7 @@ class CosineScorer(Scorer):
         Algorithms" (2002).
         """
         highest = math.sqrt(queries.codes.shape[1] * 8) * 2 / math.pi
-        return evidence_of_codes(highest, 0.0, self._n_documents, known_share(queries.terms[at]))
+        return evidence_of_codes(highest, 0.0, self._n_documents, queries.known_share(at))
 
     def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Vectors:
         """See :meth:`Scorer.score`.
@@ -605,7 +621,6 @@ the others. Of a million uniform codes of 256 bits, a hybrid search then takes 4
 (``python -m benchmarks.scale --size 1e6``)."""
 FIRST_BY_WORDS = 16
 """How many of the best by words are scored first: the better they are, the fewer others must be."""
-N_STATISTICS = 6  # of a query's scores, before its weights and those of its terms
 
 
 class HybridSettings(NamedTuple):
@@ -683,7 +698,7 @@ class HybridRanking(NamedRanking):
         feedback_weight: float = FEEDBACK,
         fades: bool = False,
         guarded: bool = True,
-        statistics: Sequence[float] | None = None,
+        statistics: Mapping[str, Any] | None = None,
     ) -> None:
         """Rank the documents of a generation, given the moments of its codes and its texts.
 
@@ -769,24 +784,24 @@ class HybridRanking(NamedRanking):
         """
         if self._last is not None and self._last[0] is queries:
             return self._last[1]
-        query, words = queries[at : at + 1], words_of(queries, at, self.name)
-        scorer = self._make_scorer(query, words, n_best)
+        question = question_of(queries, at, self.name)
+        scorer = self._make_scorer(queries[at : at + 1], question, n_best)
         if len(queries) == 1:
             self._last = queries, scorer
         return scorer
 
-    def _make_scorer(self, query: EncodedQueries, words: QueryWords, n_best: int) -> _Scorer:
+    def _make_scorer(self, query: EncodedQueries, question: Question, n_best: int) -> _Scorer:
         if self._statistics is not None:
-            return self._scorer_from_statistics(query, words, self._statistics)
+            return self._scorer_from_statistics(query, self._statistics)
         if query.is_unrecognized(0):
             query = query.with_weights(np.zeros_like(query.weights))
-        scorer = self._scorer(query, words)
+        scorer = self._scorer(query, question)
         if self._n_feedback:
             scorer = self._with_feedback(scorer, scorer.best_rows(self._n_feedback)[0])
         return self._with_guard(scorer, n_best) if self._guarded else scorer
 
-    def _scorer(self, query: EncodedQueries, words: QueryWords) -> _Scorer:
-        weighed = self._lexical.weigh(*words, hybrid=True)
+    def _scorer(self, query: EncodedQueries, question: Question) -> _Scorer:
+        weighed = self._lexical.weigh(question, hybrid=True)
         matches = self._lexical.matches(weighed)
         first = matches.best(FIRST_BY_WORDS)
         best = float(first.scores[0]) / BEST_BY_WORDS if len(first.scores) else 0.0
@@ -848,26 +863,26 @@ class HybridRanking(NamedRanking):
         return StandardScore(mean, deviation * fading)
 
     def _scorer_from_statistics(
-        self, query: EncodedQueries, words: QueryWords, statistics: Sequence[float]
+        self, query: EncodedQueries, statistics: Mapping[str, Any]
     ) -> _Scorer:
-        """Return the scorer whose :attr:`_Scorer.statistics` are given."""
-        end = N_STATISTICS + query.weights.shape[1]
+        """Return the scorer whose :attr:`HybridScoring.statistics` are given."""
         try:
-            weighed = self._lexical.weigh(*words, statistics[end:], hybrid=True)
-        except ValueError:
-            # Cursors of earlier versions, without feedback, titles or a guard, hold fewer.
-            n_expected = end + len(self._lexical.weigh(*words, hybrid=True).statistics)
-            message = f"has {len(statistics)} statistics of its search, not {n_expected}"
-            raise InputError("cursor", f"{message}; request the first page again") from None
-        weights = np.array([statistics[N_STATISTICS:end]], dtype=np.float32)
+            weighed = weigh_again(self._lexical, statistics["words"])
+            raw = np.frombuffer(b64decode(statistics["weights"]), dtype="<f4")
+            weights = raw.astype(np.float32).reshape(query.weights.shape)
+            by_words, by_codes = (
+                StandardScore(*map(float, statistics[name])) for name in ("by_words", "by_codes")
+            )
+            row, score = statistics["guard"]
+            guard = Guard(int(row), float(score))
+        except (KeyError, TypeError, ValueError):
+            raise cursor_of_other_version() from None
         query = query.with_weights(weights)
         matches = self._lexical.matches(weighed)
-        by_words, by_codes = StandardScore(*statistics[:2]), StandardScore(*statistics[2:4])
         scorer = _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
-        row, score = statistics[4:N_STATISTICS]
         # The document may have been deleted since.
-        is_held = 0 <= row < 2**53 and matches.scores_of(np.array([int(row)]))[0] > 0
-        return scorer._replace(guard=Guard(int(row), score)) if is_held else scorer
+        is_held = 0 <= guard.row < 2**53 and matches.scores_of(np.array([guard.row]))[0] > 0
+        return scorer._replace(guard=guard) if is_held else scorer
 
 
 def unite(query: Floats, learned: npt.NDArray[np.float64], factor: float) -> Floats:
@@ -910,10 +925,15 @@ class HybridScoring(NamedTuple):
     """``float32[1, n_bits]``: those of the query that has learned from its best documents."""
 
     @property
-    def statistics(self) -> tuple[float, ...]:
+    def statistics(self) -> dict[str, Any]:
         """The statistics with which :class:`HybridRanking` reproduces the scores."""
-        standards = *self.by_words, *self.by_codes, *self.guard
-        return (*standards, *self.weights[0].tolist(), *self.weighed.statistics)
+        return {
+            "words": self.weighed.statistics,
+            "weights": b64encode(self.weights.astype("<f4").tobytes()).decode("ascii"),
+            "by_words": list(self.by_words),
+            "by_codes": list(self.by_codes),
+            "guard": list(self.guard),
+        }
 
 
 class _Scorer(NamedTuple):
@@ -1073,14 +1093,14 @@ class ReciprocalRanking(NamedRanking):
 
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the score as a share of the highest, and the scaled score of the best by words."""
-        weighed = self._lexical.weigh(*words_of(queries, at, self.name))
+        weighed = self._lexical.weigh(question_of(queries, at, self.name))
         best = self._lexical.matches(weighed).best(1).scores
         per_score = self._lexical.evidence(weighed).per_score
         share = float(best[0]) / UNIT * per_score if len(best) else 0.0
         return Evidence(OF_RANKS, (0.0, share), ((self._constant + 1) / 2, 0.0))
 
     def _scores(self, queries: EncodedQueries, at: int) -> npt.NDArray[np.float64]:
-        weighed = self._lexical.weigh(*words_of(queries, at, self.name))
+        weighed = self._lexical.weigh(question_of(queries, at, self.name))
         by_words = self._lexical.matches(weighed).scores_of(self._rows)
         total = np.where(by_words > 0, 1 / (self._constant + _ranks(by_words)), 0.0)
         if not queries.has_only_words(at):
@@ -1459,7 +1479,7 @@ def _first_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
     if search.queries.examples is not None:
         return BestScoreRanking(documents.generation, search.queries.examples)
     queries, ranking = search.queries, RANKINGS[search.ranking].of(documents, search)
-    has_text = [text is not None for text in queries.texts]
+    has_text = [question is not None for question in queries.questions]
     others: Ranking = ranking
     if TEXTS in ranking.needs and not all(has_text):
         others = RANKINGS[ranking_without_text(search.default)].of(documents, search)
@@ -1532,4 +1552,4 @@ class _EachQuery(Ranking):
     def _ranking_of(self, queries: EncodedQueries, at: int) -> Ranking:
         if self._listed is not None and queries.is_only_filter(at):
             return self._listed
-        return self._others if queries.texts[at] is None else self._texts
+        return self._others if queries.questions[at] is None else self._texts

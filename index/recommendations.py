@@ -57,7 +57,7 @@ def recommendation_query(
     for at in range(len(encoded)):
         if encoded.is_unrecognized(at):
             field, position = ("positive", at) if at < n_positive else ("negative", at - n_positive)
-            unknown = f"the encoder knows no word of {encoded.texts[at]!r:.80}"
+            unknown = f"the encoder knows no word of {examples[at].text!r:.80}"
             raise InputError(field, unknown, position)
     signs = unpack_codes(encoded.codes).astype(np.int64) * 2 - 1
     positive, negative = signs[:n_positive], signs[n_positive:]

@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from hummingbit.corpus.document import Vector
 from hummingbit.corpus.labels import names_of
-from hummingbit.encoder.codes import Codes, unpack_codes
+from hummingbit.encoder.codes import Codes, pack_bits, unpack_codes
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import has_allowance
 from hummingbit.index.filters import Filter
-from hummingbit.index.query_syntax import QueryText
+from hummingbit.index.questions import Question
 
 # The queries of a search, and the results of a collection's methods.
 
@@ -40,19 +40,6 @@ class Query(NamedTuple):
     id: str | None = None
 
 
-class QueryWords(NamedTuple):
-    """What searches by words take of a query."""
-
-    text: str
-    corrected: tuple[tuple[str, str], ...] = ()
-    """Words of the text that the encoder does not know, each with its correction."""
-
-    @property
-    def with_corrections(self) -> str:
-        """The text followed by all corrections."""
-        return " ".join([self.text, *(correction for _, correction in self.corrected)])
-
-
 class Examples(NamedTuple):
     """The codes, ``uint8[N, n_bits / 8]``, of what hits should be like and unlike."""
 
@@ -70,8 +57,8 @@ class EncodedQueries:
     """``float32[Q, n_bits]``: the weight of each bit of a document; see
     :meth:`hummingbit.encoder.encoder.Encoder.query_weights`. If only the code of a query is known,
     its weights are 1 for bits that are 1, and -1 for bits that are 0."""
-    texts: Sequence[str | None]
-    """The text of each query, or None."""
+    questions: Sequence[Question | None]
+    """The text of each query as it was read, or None."""
     weighted: npt.NDArray[np.bool_]
     """``bool[Q]``: which queries have weights from an encoder, not only a code."""
     terms: Sequence[QueryTerms | None]
@@ -80,19 +67,16 @@ class EncodedQueries:
     """The vector of each query, or None; empty if no query has one. A matrix is no vector."""
     has_words: bool = False
     """Whether some query has a text of which its code was not made."""
-    read: Sequence[QueryText | None] = ()
-    """How the syntax of each text was read; empty if all texts are words alone."""
     examples: Examples | None = None
     """What ranks instead of the code, if the query is a recommendation by its nearest examples."""
     left_out: tuple[str, ...] = ()
     """The ids of documents that a recommendation leaves out, because they are its examples."""
-    notes: Sequence[Sequence[str]] = ()
-    """What was not read of the syntax of each text, as sentences; empty if of none."""
 
     @property
     def conditions(self) -> list[Filter]:
         """The conditions in the texts of all queries."""
-        return [read.filter for read in self.read if read is not None and read.filter is not None]
+        filters = (question.syntax.filter for question in self.questions if question is not None)
+        return [filter_ for filter_ in filters if filter_ is not None]
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -103,15 +87,13 @@ class EncodedQueries:
         return EncodedQueries(
             self.codes[some],
             self.weights[some],
-            self.texts[some],
+            self.questions[some],
             self.weighted[some],
             self.terms[some],
             self.vectors[some],
             self.has_words,
-            self.read[some],
             self.examples,
             self.left_out,
-            self.notes[some],
         )
 
     def with_weights(self, weights: Floats) -> EncodedQueries:
@@ -119,22 +101,14 @@ class EncodedQueries:
         return EncodedQueries(
             self.codes,
             weights,
-            self.texts,
+            self.questions,
             self.weighted,
             self.terms,
             self.vectors,
             self.has_words,
-            self.read,
             self.examples,
             self.left_out,
         )
-
-    def words_of(self, position: int) -> QueryWords | None:
-        """Return what searches by words take of a query; None if it has no text."""
-        text, terms = self.texts[position], self.terms[position]
-        if text is None:
-            return None
-        return QueryWords(text, () if terms is None else terms.corrected)
 
     def is_unrecognized(self, position: int) -> bool:
         """Return whether a query is a text without a term that the encoder recognizes.
@@ -148,13 +122,31 @@ class EncodedQueries:
 
     def is_only_filter(self, position: int) -> bool:
         """Return whether a query consists of conditions alone."""
-        read = self.read[position] if self.read else None
-        return read is not None and read.is_only_filter
+        question = self.questions[position]
+        return question is not None and question.syntax.is_only_filter
 
     def has_only_words(self, position: int) -> bool:
         """Return whether a query is a text that the encoder does not take; its code is zeros."""
-        is_text = self.has_words and self.texts[position] is not None
+        is_text = self.has_words and self.questions[position] is not None
         return is_text and not self.weighted[position] and not self.weights[position].any()
+
+    def known_share(self, position: int) -> float:
+        """Return the share of a text's terms that its encoder knows as they are written.
+
+        It is 1 for queries that are no text.
+        """
+        question, terms = self.questions[position], self.terms[position]
+        if terms is None:
+            return 1.0
+        n_corrected = 0 if question is None else len(question.corrected)
+        n_terms = terms.recognized_terms + terms.n_unknown
+        return max(0, terms.recognized_terms - n_corrected) / n_terms if n_terms else 0.0
+
+    @classmethod
+    def of_texts(cls, questions: Sequence[Question], weights: Floats) -> EncodedQueries:
+        """Return texts with the `weights` that an encoder gives them, ``float32[Q, n_bits]``."""
+        weighted = np.ones(len(questions), dtype=np.bool_)
+        return cls(pack_bits(weights > 0), weights, questions, weighted, [None] * len(questions))
 
     @classmethod
     def of_codes(cls, codes: Codes) -> EncodedQueries:

@@ -13,10 +13,12 @@ from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
 from itertools import chain, islice
 from numbers import Integral, Real
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes, code_to_hex, hamming_distance, unpack_codes
@@ -56,7 +58,8 @@ from hummingbit.index.languages import stop_terms
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.passages import MAX_PASSAGES, CodeColumn, Span
 from hummingbit.index.payloads import parse_selection, select_fields
-from hummingbit.index.query_syntax import SYNTAXES, QueryText
+from hummingbit.index.query_syntax import SYNTAXES
+from hummingbit.index.questions import Question
 from hummingbit.index.rankings import (
     BM25,
     BY_CODES,
@@ -111,6 +114,7 @@ def option(
     at_most: float | None = None,
     examples: Sequence[Any] = (),
     default_in_request: Any = MISSING,
+    off: str = "",
     batch: Literal["each", "all", ""] = "",
 ) -> Any:
     """Return the field of an option.
@@ -118,7 +122,8 @@ def option(
     `name` is that of the field of a request, if another one. `flag` is the option's name on the
     command line, which has only options with one, and `metavar` stands for its value in the help.
     `choices` are the names that it can have. The bounds are those that every collection and service
-    has. `default_in_request` is the default in requests, if another one. In a batch of searches,
+    has. `default_in_request` is the default in requests, if another one. `off` is the help of the
+    flag that turns off what is on by default. In a batch of searches,
     ``each`` can have its own value, or one is given for ``all``.
     """
     metadata = {
@@ -131,6 +136,7 @@ def option(
         "at_most": at_most,
         "examples": list(examples) or None,
         "default": default if default_in_request is MISSING else default_in_request,
+        "off": off,
         "batch": batch,
     }
     return field(default=default, metadata=metadata)
@@ -332,6 +338,15 @@ class SearchOptions:
         " field:value; or plain, as words alone.",
         choices=SYNTAXES,
         flag="syntax",
+        batch="all",
+    )
+    expand: bool = option(
+        True,
+        "Whether a word also matches words of similar meaning (`expanded`), and an unknown one its"
+        " correction (`corrected`). Without it, words match as they are written; so do those in"
+        ' "quotes" and after a + in every search.',
+        flag="expand",
+        off="match words as they are written, not also words of similar meaning and corrections",
         batch="all",
     )
     score_threshold: float | None = option(
@@ -598,6 +613,15 @@ def needs_only_words(options: SearchOptions, default: str) -> bool:
     return ranking is not None and CODES not in ranking.needs | needs and not shows_code
 
 
+def needs_words(options: SearchOptions | None, default: str) -> bool:
+    """Return whether a search ranks or rescores by words; `default` is the ranking without one."""
+    if options is None:
+        return default in BY_WORDS
+    scorer = None if options.rescore is None else SCORERS.get(options.rescore.by)
+    is_rescored = scorer is not None and TEXTS in scorer.needs
+    return is_rescored or (options.ranking or default) in BY_WORDS
+
+
 def choose_ranking(default: str, queries: EncodedQueries, options: SearchOptions) -> str:
     """Return the ranking of a search that names none.
 
@@ -608,7 +632,9 @@ def choose_ranking(default: str, queries: EncodedQueries, options: SearchOptions
     if options.radius is not None or options.rerank:
         return HAMMING
     if queries.has_words:
-        texts = [position for position, text in enumerate(queries.texts) if text is not None]
+        texts = [
+            position for position, question in enumerate(queries.questions) if question is not None
+        ]
         if all(map(queries.has_only_words, texts)):
             return default if default in BY_WORDS else BM25
         if any(queries.terms[position] is None for position in texts):
@@ -625,8 +651,8 @@ def rankings_of(queries: EncodedQueries, ranking: str, default: str) -> list[str
     other = ranking_without_text(default) if by_words else ranking
     weighted: list[bool] = queries.weighted.tolist()
     return [
-        ranking if by_words and text is not None else other if has_weights else HAMMING
-        for has_weights, text in zip(weighted, queries.texts, strict=True)
+        ranking if by_words and question is not None else other if has_weights else HAMMING
+        for has_weights, question in zip(weighted, queries.questions, strict=True)
     ]
 
 
@@ -650,8 +676,8 @@ def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueri
 
 def _check_needs(field: str, value: str, needs: frozenset[str], queries: EncodedQueries) -> None:
     """Raise InputError unless each query has the text or the vector that is needed."""
-    for position, text in enumerate(queries.texts):
-        if TEXTS in needs and text is None:
+    for position, question in enumerate(queries.questions):
+        if TEXTS in needs and question is None:
             raise InputError(field, f"{value}, which needs a text as the query", position)
         if VECTORS in needs and (not queries.vectors or queries.vectors[position] is None):
             raise InputError(field, f"{value}, which needs a vector as the query", position)
@@ -716,14 +742,14 @@ class Position(NamedTuple):
     last_row: int
     """The last row that had been assigned when the first page was made."""
     passed: int
-    statistics: tuple[float, ...] = ()
+    statistics: Mapping[str, Any] = MappingProxyType({})
     """The statistics of the scores; see :class:`hummingbit.index.rankings.RankedRows`."""
 
 
 def write_cursor(position: Position, *search: object) -> str:
     """Return an opaque cursor for the search that `search` describes."""
-    numbers, statistics = position[:4], np.array(position.statistics, dtype=">f8")
-    packed = _NUMBERS.pack(*numbers) + statistics.tobytes()
+    statistics = orjson.dumps(position.statistics) if position.statistics else b""
+    packed = _NUMBERS.pack(*position[:4]) + statistics
     return _encode(packed + _digest(packed, search))
 
 
@@ -734,13 +760,14 @@ def read_cursor(cursor: str, *search: object) -> Position:
         InputError: if the cursor belongs to another search, or was altered.
     """
     packed = _unseal(cursor, search)
-    numbers, statistics_bytes = packed[: _NUMBERS.size], packed[_NUMBERS.size :]
-    if len(numbers) != _NUMBERS.size or len(statistics_bytes) % 8:
+    numbers, raw = packed[: _NUMBERS.size], packed[_NUMBERS.size :]
+    try:
+        score, row, last_row, passed = _NUMBERS.unpack(numbers)
+        statistics = orjson.loads(raw) if raw else {}
+    except (struct.error, orjson.JSONDecodeError):
+        raise _refusal(cursor) from None
+    if math.isnan(score) or not 0 <= passed <= MAX_PASSED or not isinstance(statistics, dict):
         raise _refusal(cursor)
-    score, row, last_row, passed = _NUMBERS.unpack(numbers)
-    if math.isnan(score) or not 0 <= passed <= MAX_PASSED:
-        raise _refusal(cursor)
-    statistics = tuple(np.frombuffer(statistics_bytes, dtype=">f8").tolist())
     return Position(score, row, last_row, passed, statistics)
 
 
@@ -833,9 +860,10 @@ class QueryResult:
     recognized_terms: int | None = None
     """The number of words of the query that the encoder knows; None if it is not a text."""
     corrected: list[tuple[str, str]] = field(default_factory=list)
-    """Unknown words of the query, each with what the encoder reads in its place."""
-    substitutes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Words of the query that no document has, and the words searched for in their place."""
+    """Unknown words of the query, each with the word that was searched for in its place."""
+    expanded: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Words of the query, each with the words that were searched for besides: those near in
+    meaning, or those that begin with it."""
     warnings: list[str] = field(default_factory=list)
     """Why a search with a filter found nothing, and what was not read as a condition."""
     next_cursor: str | None = None
@@ -871,10 +899,8 @@ class SearchResult(NamedTuple):
     candidates: int = 0
     highlighted: bool = False
     """Whether passages were requested."""
-    substitutes: Sequence[Mapping[str, Sequence[str]]] = ()
-    """Of each query that words rank, what was searched for in place of words that no document has.
-
-    Empty if codes alone rank."""
+    by_words: bool = False
+    """Whether words rank, alone or with codes."""
     groups: Sequence[Sequence[Group]] | None = None
     """The groups of each query by their best hits, which then has no `hits`; None without."""
     facets: Sequence[Sequence[FacetResult]] | None = None
@@ -885,15 +911,15 @@ class SearchResult(NamedTuple):
 
         Its warnings are of its syntax, and do not say why there are no hits.
         """
-        listed = self.queries.is_only_filter(position)
-        terms = None if listed else self.queries.terms[position]
+        question, terms = self.queries.questions[position], self.queries.terms[position]
+        is_text = question is not None and terms is not None and not question.syntax.is_only_filter
         return QueryResult(
             generation=self.generation,
             ranking=self.rescored_by or self.rankings[position],
-            recognized_terms=None if terms is None else terms.recognized_terms,
-            corrected=[] if terms is None else [*terms.corrected],
-            substitutes=self.substitutes[position] if self.substitutes else {},
-            warnings=[*self.queries.notes[position]] if self.queries.notes else [],
+            recognized_terms=terms.recognized_terms if is_text and terms is not None else None,
+            corrected=[] if question is None else [*question.corrected],
+            expanded=question.expanded if question is not None and self.by_words else {},
+            warnings=[] if question is None else question.warnings,
             next_cursor=self.next_cursors[position],
             query_code=code_to_hex(self.queries.codes[position]) if with_code else None,
             groups=() if self.groups is None else self.groups[position],
@@ -937,15 +963,14 @@ def add_highlights(
     """
     analyzer = analyzer or ANALYZERS[DEFAULT_ANALYZER] if lexical is None else lexical.analyzer
     for position in range(len(hits)):
-        words = queries.words_of(position)
-        if words is None:
+        question = queries.questions[position]
+        if question is None:
             continue
-        if lexical is None:
-            terms = dict.fromkeys(analyzer.terms(words.with_corrections), 1.0)
-        else:
-            terms = {term.term: term.idf for term in lexical.weigh(*words).terms}
-        unmarked = _unmarked(terms, queries.read[position] if queries.read else None, analyzer)
-        weights = {term: idf for term, idf in terms.items() if idf and term not in unmarked}
+        terms = _marked_terms(question, lexical, analyzer)
+        unmarked = _unmarked(terms, question, analyzer)
+        weights = {
+            term: weight for term, weight in terms.items() if weight and term not in unmarked
+        }
         hits[position] = [
             hit._replace(highlight=_highlight_hit(hit.text, hit.passage, weights, analyzer))
             if hit.text is not None
@@ -957,13 +982,26 @@ def add_highlights(
     return [[hit._replace(text=None) for hit in query_hits] for query_hits in hits]
 
 
-def _unmarked(terms: Collection[str], read: QueryText | None, analyzer: Analyzer) -> frozenset[str]:
+def _marked_terms(
+    question: Question, lexical: LexicalIndex | None, analyzer: Analyzer
+) -> dict[str, float]:
+    """Return the terms that a question matches, and how much each counts; 0 if none has it."""
+    if lexical is None or question.words is None:
+        corrected = (known for _, known in question.corrected)
+        return dict.fromkeys(analyzer.terms(" ".join([question.text, *corrected])), 1.0)
+    terms: dict[str, float] = {}
+    for word in lexical.weigh(question).words:
+        for term in word.terms:
+            terms[term.term] = max(term.weight, terms.get(term.term, 0.0))
+    return terms
+
+
+def _unmarked(terms: Collection[str], question: Question, analyzer: Analyzer) -> frozenset[str]:
     """Return the stop words of a query, unless its `terms` are nothing else, or in a phrase."""
     stop = stop_terms(analyzer)
     if stop.issuperset(terms):
         return frozenset()
-    phrases = () if read is None else read.phrases
-    return stop.difference(*map(analyzer.terms, phrases))
+    return stop.difference(*map(analyzer.terms, question.syntax.phrases))
 
 
 def _highlight_hit(
@@ -1025,7 +1063,11 @@ def cursor_identity(
 ) -> tuple[object, ...]:
     """Return the values that bind a cursor to its search."""
     filter_json = None if options.filter is None else filter_to_json(options.filter)
-    query_key = (queries.codes.tobytes(), queries.weights.tobytes(), *queries.texts, *queries.read)
+    read = [question and question.syntax for question in queries.questions]
+    query_key: tuple[object, ...] = (queries.codes.tobytes(), queries.weights.tobytes(), *read)
+    if ranking in BY_WORDS and None not in queries.terms:
+        # How a text is encoded is in the cursor, since it depends on the words of documents.
+        query_key = (*read,)
     search = (name, incarnation, ranking, options.hybrid, *query_key, options.radius, filter_json)
     least = options.score_threshold
     return search if least is None else (*search, least)
@@ -1086,7 +1128,9 @@ class Search:
         rescore = options.rescore
         self.by_words: bool = self.ranking in BY_WORDS
         """Whether the documents are ranked by their words, alone or with their codes."""
-        self.has_syntax: bool = any(query is not None for query in queries.read)
+        self.has_syntax: bool = any(
+            question is not None and not question.syntax.is_plain for question in queries.questions
+        )
         """Whether a query has phrases, excluded words or conditions."""
         self.needs_words: bool = (
             self.by_words
@@ -1125,7 +1169,7 @@ class Search:
             self._after = read_cursor(options.cursor, *self._identity)
 
     @property
-    def statistics(self) -> tuple[float, ...] | None:
+    def statistics(self) -> Mapping[str, Any] | None:
         """The statistics of the scores of the first page; None if this is the first page."""
         return None if self._after is None else self._after.statistics or None
 
@@ -1213,14 +1257,8 @@ class Search:
             rescored_by=None if options.rescore is None else options.rescore.by,
             candidates=0 if options.rescore is None else options.n_candidates,
             highlighted=options.highlight,
-            substitutes=self._substitutes(lexical),
+            by_words=self.by_words,
         )
-
-    def _substitutes(self, lexical: LexicalIndex | None) -> list[dict[str, list[str]]]:
-        if lexical is None or not self.by_words:
-            return []
-        texts = self.queries.texts
-        return [{} if text is None else lexical.substitutes(text) for text in texts]
 
     def _rankings(self) -> list[str]:
         if self.options.ranking is not None or self.ranking == HAMMING:
@@ -1236,7 +1274,7 @@ class Search:
             return False
         if options.score_threshold is not None:
             return False
-        if ranking in BY_WORDS and self.queries.texts[position] is not None:
+        if ranking in BY_WORDS and self.queries.questions[position] is not None:
             is_fused = options.hybrid is not None and options.hybrid.rrf is not None
             return ranking == HYBRID and not is_fused and not self.queries.is_unrecognized(position)
         return not self.finds_nothing(position)

@@ -13,12 +13,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.spelling import is_one_edit
+from hummingbit.encoder.spelling import is_one_edit, is_within_two_edits
 from hummingbit.foundation.slices import checkpoint
 
 Numbers = npt.NDArray[np.int32]
@@ -30,8 +30,8 @@ LATER_AT_ONCE = 128
 """Words that were added are compared one by one up to twice as many."""
 GROUP = 64
 """How many strings are searched for the one that is looked up."""
-LEAST_DICE = 0.45
 MAX_EDIT = 4
+"""An edit changes four bytes at most."""
 GRAM = 3
 """The length of character n-grams in bytes; a word's ends count as a character."""
 
@@ -119,14 +119,6 @@ class _Numbered(dict[str, int]):
     def __missing__(self, word: str) -> int:
         number = self[word] = self._vocabulary.number_word(word)
         return number
-
-
-class Neighbours(NamedTuple):
-    """The words of an index that are like a word."""
-
-    one_edit: list[str]
-    alike: dict[str, float]
-    """The words that share most n-grams, with Dice's coefficients."""
 
 
 class Vocabulary:
@@ -235,38 +227,29 @@ class Vocabulary:
         later = [pair for pair in self._later_words.copy() if pair[0].startswith(prefix)]
         yield lambda at: later[at][0], np.array([number for _, number in later], np.int32)
 
-    def neighbours(self, word: str) -> Neighbours:
-        """Return the words one edit from `word`, and those that resemble it.
+    def similar(self, word: str, edits: int) -> list[str]:
+        """Return the words within one edit of `word`, or two, in alphabetical order.
 
-        Two words with a and b distinct n-grams of three bytes, c of which they share, have Dice's
-        coefficient 2 c / (a + b). Source: Adamson and Boreham, "The use of an association measure
-        based on character structure to identify semantically related pairs of words" (1974). Words
-        without a common n-gram are no neighbours.
+        An edit inserts, deletes or replaces a letter, or exchanges two neighbours. A word is found
+        only if it shares an n-gram of three bytes; within two edits, only if it shares a quarter of
+        them.
         """
         size = len(word.encode("utf-8", "surrogatepass"))
-        n_own = len(_grams(word))
+        least = 1 if edits == 1 else len(_grams(word)) // 4
         # Sorted again when they are half as many more: to compare each takes milliseconds.
         later = self._later_words
         if len(later) > 2 * LATER_AT_ONCE + len(self._later_sorted) * 3 // 2:
             self._later_sorted = SortedStrings.of(later)
         # Another thread may sort them anew meanwhile.
         later_sorted = self._later_sorted
-        rest = [added for added, _ in later[len(later_sorted) :]]
-        edited, candidates = [*rest], [*rest]
+        candidates = [added for added, _ in later[len(later_sorted) :]]
         for strings in (self.sorted_words, later_sorted):
             positions, shared = strings.sharing(word)
             lengths = np.diff(strings.starts)[positions] - 1
-            # Few words repeat half of their n-grams. An edit changes four bytes at most.
-            bounds = 2 * shared / (n_own + np.maximum(shared, lengths // 2))
-            near = positions[np.abs(lengths - size) <= MAX_EDIT].tolist()
-            alike = positions[bounds >= LEAST_DICE].tolist()
-            edited += map(strings.__getitem__, near)
-            candidates += map(strings.__getitem__, alike)
-        coefficients = {candidate: _dice(word, candidate) for candidate in candidates}
-        return Neighbours(
-            sorted(candidate for candidate in edited if is_one_edit(word, candidate)),
-            {candidate: dice for candidate, dice in coefficients.items() if dice >= LEAST_DICE},
-        )
+            near = (np.abs(lengths - size) <= MAX_EDIT * edits) & (shared >= least)
+            candidates += map(strings.__getitem__, positions[near].tolist())
+        is_near = is_one_edit if edits == 1 else is_within_two_edits
+        return sorted({candidate for candidate in candidates if is_near(word, candidate)})
 
     def _numbered_words(self) -> Iterator[tuple[str, int]]:
         for start in range(0, len(self.sorted_words), STRINGS_AT_ONCE):
@@ -282,11 +265,6 @@ class Vocabulary:
     def _positions(self) -> npt.NDArray[np.int64]:
         """Where the sorted terms are, by number."""
         return np.argsort(self.sorted_terms.numbers)
-
-
-def _dice(word: str, other: str) -> float:
-    own, others = _grams(word), _grams(other)
-    return 2 * len(own & others) / (len(own) + len(others))
 
 
 def _grams(word: str) -> set[bytes]:

@@ -377,8 +377,7 @@ class Batcher(Generic[Answer]):
         self, collection: CollectionBackend, options: SearchOptions, queries: Sequence[Query]
     ) -> list[Answer]:
         start = time.perf_counter()
-        only_words = needs_only_words(options, collection.ranking)
-        encoded = collection.encode_queries(queries, options.syntax, only_words=only_words)
+        encoded = collection.encode_queries(queries, options)
         search_start = time.perf_counter()
         result = collection.find(encoded, options)
         end = time.perf_counter()

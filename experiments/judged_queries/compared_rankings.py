@@ -90,11 +90,8 @@ class CodedCorpus:
             feedback_weight=feedback_weight,
             fades=fades,
         )
-        n = len(queries)
-        packed = np.packbits(self.weights > 0, axis=1)
-        weighted = np.ones(n, dtype=np.bool_)
-        encoded = EncodedQueries(packed, self.weights, list(queries), weighted, [None] * n)
-        return np.stack([ranking.score(encoded, at, rows) for at in range(n)])
+        encoded = EncodedQueries.of_texts([*map(words.read, queries)], self.weights)
+        return np.stack([ranking.score(encoded, at, rows) for at in range(len(queries))])
 
     @cached_property
     def _signs(self) -> npt.NDArray[np.float64]:

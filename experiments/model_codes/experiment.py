@@ -311,9 +311,8 @@ class _Asked(NamedTuple):
     def of(self, head: _Head, n_bits: int) -> KnownItems:
         """Return the items with the first bits of a head."""
         values = head.weights(self.queries)[:, :n_bits]
-        encoded = replace(self.items.queries, codes=pack_bits(values > 0), weights=values)
         codes = pack_bits(head.encode(self.documents)[:, :n_bits])
-        return replace(self.items, codes=codes, queries=encoded)
+        return replace(self.items, codes=codes, weights=values)
 
 
 def _read_known_items(model: TextModel, texts: Sequence[str], vectors: Floats) -> _Asked | None:
@@ -331,8 +330,7 @@ def _read_known_items(model: TextModel, texts: Sequence[str], vectors: Floats) -
     of_documents[known] = vectors[[rows[text] for text in items.documents if text in rows]]
     unknown = [text for text in items.documents if text not in rows]
     of_documents[np.logical_not(known)] = model.transform(unknown)
-    assert items.queries.weights is not None  # noqa: S101 - an encoder gives them
-    return _Asked(items, of_documents, items.queries.weights)
+    return _Asked(items, of_documents, items.weights)
 
 
 def _shares_of_best(scores: Scores) -> Scores:

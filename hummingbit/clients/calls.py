@@ -79,6 +79,7 @@ class RankingOptions(TypedDict, total=False):
     diversity: float | None
     score_threshold: float | None
     syntax: str | None
+    expand: bool | None
     with_payload: bool | Sequence[str] | None
     group_by: str | None
     group_size: int | None

@@ -175,10 +175,8 @@ def _print_notes(answer: Mapping[str, Any], *, found_any: bool) -> None:
         print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)
     elif not found_any and not warnings:
         print("the search finds nothing", file=sys.stderr)
-    known = {word for word, _ in corrected}
-    for word, others in answer.get("substitutes", {}).items():
-        if word not in known:
-            print(f"no document has {word!r}; searched for {', '.join(others)}", file=sys.stderr)
+    for word, others in answer.get("expanded", {}).items():
+        print(f"{word!r} also finds {', '.join(others)}", file=sys.stderr)
 
 
 def _read_vector(args: argparse.Namespace) -> Vector | None:
@@ -201,6 +199,11 @@ def _add_flag(parser: argparse.ArgumentParser, declared: Field[Any]) -> None:
     flag = "--" + option["flag"].replace("_", "-")
     help_text = option["help"][0].lower() + option["help"][1:].removesuffix(".")
     default = option["default"]
+    if default is True:
+        parser.add_argument(
+            f"--no-{flag[2:]}", dest=option["flag"], action="store_false", help=option["off"]
+        )
+        return
     if default is False:
         parser.add_argument(flag, action="store_true", help=help_text)
         return
@@ -230,7 +233,7 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
     }
     for flag, (option, *parts) in FLAGS.items():
         value = getattr(args, flag)
-        if value is None or value is False:
+        if value is None or value is option.metadata["default"]:
             continue
         if parts:
             fields.setdefault(request_name(option), {})[parts[0].name] = value

@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ from hummingbit.index.schema import Description
 from hummingbit.index.search import (
     Position,
     Search,
+    SearchOptions,
     SearchResult,
     check_hybrid_weight,
     check_ranking,
@@ -416,22 +418,18 @@ class MilvusCollection(SearchableCollection):
         return self._store.codes_of(ids)
 
     def encode_queries(
-        self,
-        queries: Sequence[Query],
-        syntax: str | None = None,
-        *,
-        only_words: bool = False,
-        within: Filter | None = None,
+        self, queries: Sequence[Query], options: SearchOptions | None = None
     ) -> EncodedQueries:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`; texts are words.
 
         Raises:
             InputError: also if `syntax` is ``query``, which needs a word index.
         """
-        if syntax == QUERY:
+        options = SearchOptions(1) if options is None else options
+        if options.syntax == QUERY:
             message = f"is {QUERY!r}, which needs a word index; on Milvus it must be {PLAIN!r}"
             raise InputError("syntax", message)
-        return super().encode_queries(queries, PLAIN, only_words=only_words, within=within)
+        return super().encode_queries(queries, replace(options, syntax=PLAIN))
 
     def complete(self, text: str, limit: int) -> list[str]:  # noqa: ARG002
         """Raise an InputError: collections on Milvus have no word index."""

@@ -459,8 +459,8 @@ def write_search(batched: BatchedResult, position: int, *, max_bytes: int) -> by
         answer = with_warnings(
             answer, explain_no_groups(collection, options.group_by, answer.get("groups"))
         )
-    if result.queries.read and not answer["hits"] and not answer.get("groups"):
-        conditions = result.queries[position : position + 1].conditions
+    conditions = result.queries[position : position + 1].conditions
+    if conditions and not answer["hits"] and not answer.get("groups"):
         answer = with_warnings(answer, collection.explain_no_hits(both(*conditions)))
     return answer_to_json(answer, max_bytes)
 

@@ -452,11 +452,11 @@ class SearchResponse(TypedDict):
     searches. `ties_cut` tells whether documents with the last hit's score were left out. With
     `rerank` the same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore`
     the scores are those of `rescored_by`, of at most `candidates` documents, and there is no
-    cursor. For a text, `recognized_terms` counts its distinct terms that the encoder knows, or
-    reads by the words beside them in documents; if it is 0, codes find no hits. `corrected`
-    lists the unknown words and what the encoder reads in their place: the known word one edit
-    away, or the words of an identifier. `substitutes` has the words of the query that no
-    document has, each with the words that were searched for in its place. `next_cursor` is
+    cursor. For a text, `recognized_terms` counts its distinct terms that the encoder knows; if
+    it is 0, codes find no hits. `corrected` lists the words that neither a document nor the
+    encoder knows, each with the word that was searched for in its place. `expanded` has words
+    of the query, each with words that were searched for besides: those near in meaning, or for
+    a word that no document has those that begin with it. `next_cursor` is
     present on request, and null on the last page. If a search with a filter finds nothing,
     `warnings` may say why: no document has a field of the filter, or the field holds values of
     another kind. It also says which words look like a condition, such as `year:1990`, and are
@@ -474,7 +474,7 @@ class SearchResponse(TypedDict):
     took_ms: float
     recognized_terms: NotRequired[int | None]
     corrected: NotRequired[list[tuple[str, str]]]
-    substitutes: NotRequired[dict[str, list[str]]]
+    expanded: NotRequired[dict[str, list[str]]]
     reranked: NotRequired[bool]
     rescored_by: NotRequired[str]
     candidates: NotRequired[int]

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,81 +82,3 @@ def test_only_letters_and_digits_of_identifiers_become_words(text: str) -> None:
     for identifier, words in found:
         assert words.replace(" ", "") == identifier.replace("_", "")
         assert " " in words
-
-
-class Words:
-    """The words of a few texts, by which unknown words of queries are read."""
-
-    def __init__(self, *texts: str) -> None:
-        self._texts = texts
-
-    def has_word(self, word: str) -> bool:
-        return any(word in text.split() for text in self._texts)
-
-    def has_prefix(self, word: str) -> bool:
-        return any(part.startswith(word) for text in self._texts for part in text.split())
-
-    def correct(self, word: str, others: Sequence[str]) -> str | None:  # noqa: ARG002
-        return {"hookz": "hooks"}.get(word)
-
-    def contexts(self, word: str) -> list[str]:
-        return [text for text in self._texts if word in text]
-
-    def share(self, word: str) -> float:
-        return sum(word in text.split() for text in self._texts) / len(self._texts)
-
-
-def test_a_word_that_only_documents_know_is_read_as_the_terms_beside_it() -> None:
-    """Never as its look-alike: `hooks` is one edit from `looks`."""
-    vocabulary = ["looks", "fish", "line", "the", "coat", "bait"]
-    features = TextFeatures(vocabulary, weighting="count")
-    words = Words("the fish hooks line", "the hooks bait fish", "the coat", "the looks", "the line")
-    rows, terms = features.transform_queries(["hooks", "hookz"], lambda: words)
-    assert rows.toarray() == pytest.approx(np.array([[0, 1, 1, 0, 0, 1]] * 2) / 3)
-    assert [term.recognized_terms for term in terms] == [3, 3]
-    assert [term.corrected for term in terms] == [(), (("hookz", "hooks"),)]
-    # Without the words of documents, all that is left is its spelling.
-    assert features.transform_queries(["hooks"])[1][0].corrected == (("hooks", "looks"),)
-
-
-def test_the_terms_that_stand_for_a_word_count_as_one_word_in_single_queries_and_batches() -> None:
-    idf = np.array([1, 2, 3, 4], dtype=np.float32)
-    vocabulary = ["fish", "line", "bait", "coat"]
-    words = Words("fish hooks line", "hooks bait fish", "coat", "line coat", "coat bait")
-    scaled = TextFeatures(vocabulary, idf=idf, l2_normalize=True)
-    plain = TextFeatures(vocabulary, weighting="count")
-    text = "hooks coat hooks fish"
-    row = plain.transform_queries([text], lambda: words)[0].toarray()[0]
-    # Twice a third of each of three terms, beside the words that the encoder knows.
-    assert row == pytest.approx([1 + 2 / 3, 2 / 3, 2 / 3, 1])
-    expected = np.log(2) * row * idf
-    (columns, values), read = scaled.read_query(text, lambda: words)
-    rows, together = scaled.transform_queries([text, "coat"], lambda: words)
-    assert values == pytest.approx((expected / np.linalg.norm(expected))[columns], rel=1e-6)
-    assert values.tolist() == rows.toarray()[0, columns].tolist()
-    assert read == together[0]
-
-
-def test_the_text_of_a_document_is_read_as_written() -> None:
-    """Its code is then that of the document, which does not know the word either."""
-    features = TextFeatures(["fish", "line"], weighting="count")
-    words = Words("fish hooks line", "hooks fish", "fish", "line")
-    text = "hooks fish"
-    rows, _ = features.transform_queries([text], lambda: words)
-    assert rows.toarray().tolist() == features.transform([text]).toarray().tolist()
-    # A passage is not all of a long text.
-    long = "hooks " + " ".join(f"w{number}" for number in range(8))
-    quoting = lambda: Words(long, "hooks fish", "line")  # noqa: E731
-    rows, _ = features.transform_queries([f"{long} fish of another sentence"], quoting)
-    assert rows.toarray().tolist() == [[1, 0]]
-    # A text of unknown words alone has no code of its own to find.
-    assert features.transform_queries(["hooks"], lambda: Words("hooks", "hooks fish", "x"))[1] == [
-        (1, (), 1)
-    ]
-
-
-def test_a_word_of_no_passage_with_a_known_term_is_read_as_nothing() -> None:
-    features = TextFeatures(["fish", "looks"], weighting="count")
-    rows, terms = features.transform_queries(["hooks fish"], lambda: Words("hooks", "fish"))
-    assert rows.toarray().tolist() == [[1, 0]]
-    assert terms[0].recognized_terms == 1

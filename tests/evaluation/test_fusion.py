@@ -24,7 +24,6 @@ from hummingbit.evaluation.fusion import (
     why_no_fit,
 )
 from hummingbit.index.rankings import DEFAULT_WEIGHT
-from hummingbit.index.records import EncodedQueries
 from tests.support.collections import text_collection
 from tests.support.encoders import random_texts, text_encoder
 
@@ -74,10 +73,7 @@ def test_codes_that_find_documents_get_more_weight_than_those_that_do_not(
     of_queries = bits[:50] if codes_know else rng.random((50, 64)) < 0.5
     weights = np.where(of_queries, 1, -1).astype(np.float32)
     asked = [text.split()[0] for text in texts[:50]]
-    queries = EncodedQueries(
-        pack_bits(of_queries), weights, asked, np.ones(50, dtype=np.bool_), [None] * 50
-    )
-    curve = made_curve(KnownItems(texts, pack_bits(bits), queries, sought))
+    curve = made_curve(KnownItems(texts, pack_bits(bits), asked, weights, sought))
     assert curve.shape == (len(WEIGHTS), 50)
     assert (fitted_weight(curve) > DEFAULT_WEIGHT) is codes_know
 
@@ -89,7 +85,7 @@ def test_a_query_is_left_out_of_its_document() -> None:
     items = known_items(encoder, texts, seed=0)
     assert items is not None
     assert len(items.sought) == len(items.queries) > 20
-    for position, query in zip(items.sought, items.queries.texts, strict=True):
+    for position, query in zip(items.sought, items.queries, strict=True):
         assert items.documents[position] not in texts
         assert query
     changed = encoder.encode(list(items.documents))
@@ -111,8 +107,7 @@ def test_queries_for_a_language_model_keep_fewer_words_of_their_documents() -> N
     assert by_words is not None
     assert by_model is not None
     of_words, of_model = (
-        sum(len((text or "").split()) for text in made.queries.texts)
-        for made in (by_words, by_model)
+        sum(len(text.split()) for text in made.queries) for made in (by_words, by_model)
     )
     assert of_model < 0.7 * of_words
 

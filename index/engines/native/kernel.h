@@ -350,6 +350,8 @@ typedef struct {
     size_t n;
     const int64_t *terms, *repeats;
     const double *weights;
+    /* Terms with equal numbers follow one another and stand for one word. NULL: each for its own. */
+    const int64_t *words;
 } query_terms_t;
 
 /* What part_of_summary() of index/lexical.py computes with. */
@@ -391,7 +393,8 @@ typedef struct {
     const int64_t *highest;
 } fusion_t;
 
-/* Each of these returns 0 if a posting is out of bounds. `shares` is int32[n_documents]. */
+/* Each of these returns 0 if a posting is out of bounds, and add_terms -1 if memory ran out. Of the
+   terms of a word, the one with the largest part counts. `shares` is int32[n_documents]. */
 int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
               const scores_t *s);
 int add_summaries(const postings_t *p, const query_terms_t *query, const summaries_t *summaries,
@@ -401,7 +404,7 @@ int add_summaries(const postings_t *p, const query_terms_t *query, const summari
 size_t best_by_words(const scores_t *s, int64_t *highest, size_t k, scored_t *entries);
 /* Write the k best live documents for at most TERMS_AT_ONCE terms, as scores and positions, and their
    number. Return 0 if a posting is out of bounds, -1 if memory ran out. */
-#define TERMS_AT_ONCE 16
+#define TERMS_AT_ONCE 64
 int best_by_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
                   const uint8_t *live, size_t k, scored_t *entries, size_t *n);
 /* Write the k best documents and their number; return 0 if memory ran out. */
@@ -428,7 +431,5 @@ void moments_of_scores(size_t n_bits, const int64_t *sums, const int64_t *produc
    for those of the rarest term. SIZE_MAX means that a list is out of bounds. */
 size_t with_all_terms(const postings_t *p, const int64_t *terms, size_t n_terms, size_t room,
                       int32_t *positions);
-/* Write the numbers that two ascending lists have in common; return how many. */
-size_t in_both(const int64_t *few, size_t n_few, const int64_t *many, size_t n_many, int64_t *both);
 
 #endif

@@ -342,28 +342,33 @@ static query_terms_t take_terms(args_t *a) {
     query.terms = take_input(a, query.n, sizeof *query.terms);
     query.weights = take_input(a, query.n, sizeof *query.weights);
     query.repeats = take_input(a, query.n, sizeof *query.repeats);
+    query.words = take_input(a, query.n, sizeof *query.words);
     return query;
 }
 
 /* add_terms(*scores, *postings, width, impact_of, n_impacts, saturations, n_terms, terms, weights,
-   repeats): add the parts of the terms of a query to scores (add_terms). */
+   repeats, words): add the parts of the terms of a query to scores (add_terms). */
 FUNCTION(add_terms_) {
-    args_t a = begin_args(items, n_items, 3 + POSTINGS_ITEMS + 8);
+    args_t a = begin_args(items, n_items, 3 + POSTINGS_ITEMS + 9);
     const scores_t scores = take_scores(&a);
     const postings_t postings = take_postings(&a);
     const impacts_t impacts = take_impacts(&a, &postings);
     const query_terms_t query = take_terms(&a);
-    int is_within;
+    int is_ok;
     RETURN_IF_BAD(a)
-    WITHOUT_LOCK(is_within = add_terms(&postings, &impacts, &query, &scores))
-    return finish_postings(&a, is_within);
+    WITHOUT_LOCK(is_ok = add_terms(&postings, &impacts, &query, &scores))
+    if (is_ok < 0) {
+        release(&a);
+        return PyErr_NoMemory();
+    }
+    return finish_postings(&a, is_ok);
 }
 
 /* best_by_terms(*postings, width, impact_of, n_impacts, saturations, n_terms, terms, weights,
-   repeats, live, rows, k, entries): write the best scores and their rows, 16 bytes each; return
+   repeats, words, live, rows, k, entries): write the best scores and their rows, 16 bytes each; return
    their number (best_by_terms). live may be None. */
 FUNCTION(best_by_terms_) {
-    args_t a = begin_args(items, n_items, POSTINGS_ITEMS + 12);
+    args_t a = begin_args(items, n_items, POSTINGS_ITEMS + 13);
     const postings_t postings = take_postings(&a);
     const impacts_t impacts = take_impacts(&a, &postings);
     const query_terms_t query = take_terms(&a);
@@ -395,7 +400,7 @@ FUNCTION(add_summaries_) {
     query.n = take_number(&a, 0, MAX_PLACES);
     query.terms = take_input(&a, query.n, sizeof *query.terms);
     query.repeats = take_input(&a, query.n, sizeof *query.repeats);
-    query.weights = NULL;
+    query.weights = NULL, query.words = NULL;
     summaries_t summaries;
     summaries.sizes = take_input(&a, postings.n_documents, sizeof *summaries.sizes);
     summaries.live = take_view(&a, postings.n_documents, 1, PyBUF_SIMPLE, 1);
@@ -475,22 +480,6 @@ FUNCTION(best_by_both_) {
     WITHOUT_LOCK(is_ok = best_by_both(&f, &scores, k, entries, &n))
     release(&a);
     return is_ok ? PyLong_FromSize_t(n) : PyErr_NoMemory();
-}
-
-/* in_both(n_few, few, n_many, many, both): write the numbers that are in both ascending lists;
-   return how many (in_both). */
-FUNCTION(in_both_) {
-    args_t a = begin_args(items, n_items, 5);
-    const size_t n_few = take_number(&a, 0, MAX_PLACES);
-    const int64_t *few = take_input(&a, n_few, sizeof *few);
-    const size_t n_many = take_number(&a, 0, MAX_PLACES);
-    const int64_t *many = take_input(&a, n_many, sizeof *many);
-    int64_t *both = take_output(&a, n_few, sizeof *both);
-    size_t n;
-    RETURN_IF_BAD(a)
-    WITHOUT_LOCK(n = in_both(few, n_few, many, n_many, both))
-    release(&a);
-    return PyLong_FromSize_t(n);
 }
 
 /* with_all(*postings, n_terms, terms, room, positions): write the positions of the documents that
@@ -617,7 +606,6 @@ static PyMethodDef methods[] = {
     METHOD("best_by_terms", best_by_terms_),
     METHOD("best_by_words", best_by_words_),
     METHOD("best_by_both", best_by_both_),
-    METHOD("in_both", in_both_),
     METHOD("with_all", with_all),
     METHOD("discriminant", discriminant_),
     METHOD("moments", moments),

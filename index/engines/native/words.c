@@ -103,27 +103,68 @@ static int find_parts(const impacts_t *impacts, double weight, size_t at, size_t
     return 1;
 }
 
-int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
-              const scores_t *s) {
+/* Turn the parts of n postings of one of several terms into what they exceed the largest part so far
+   of each document, which is kept. */
+INLINE void exceed_largest(const postings_t *p, size_t at, size_t n, int64_t *parts,
+                           int32_t *largest) {
+    const uint32_t *positions = (const uint32_t *)p->positions + at;
+    for (size_t i = 0; i < n; i++) {
+        const int64_t before = largest[positions[i]];
+        const int64_t after = parts[i] > before ? parts[i] : before;
+        largest[positions[i]] = (int32_t)after;
+        parts[i] = after - before;
+    }
+}
+
+/* Add the parts of a term. If it is one of several of its word, `largest` is not NULL. */
+static int add_term(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
+                    size_t t, const scores_t *s, int32_t *largest) {
     uint32_t targets[POSTINGS_AT_ONCE];
     int64_t parts[POSTINGS_AT_ONCE];
-    for (size_t t = 0; t < query->n; t++) {
-        size_t begin, end;
-        if (!find_postings(p, query->terms[t], &begin, &end)) return 0;
-        for (size_t at = begin; at < end; at += POSTINGS_AT_ONCE) {
-            const size_t n = end - at < POSTINGS_AT_ONCE ? end - at : POSTINGS_AT_ONCE;
-            if (!find_targets(p, s, at, n, targets)) return 0;
-            if (!find_parts(impacts, query->weights[t], at, n, parts)) return 0;
-            const int64_t repeats = query->repeats[t];
-            if (s->is_long)
-                for (size_t i = 0; i < n; i++)
-                    ((int64_t *)s->scores)[targets[i]] += parts[i] * repeats;
-            else
-                for (size_t i = 0; i < n; i++)
-                    ((int32_t *)s->scores)[targets[i]] += (int32_t)(parts[i] * repeats);
-        }
+    const int64_t repeats = query->repeats[t];
+    size_t begin, end;
+    if (!find_postings(p, query->terms[t], &begin, &end)) return 0;
+    for (size_t at = begin; at < end; at += POSTINGS_AT_ONCE) {
+        const size_t n = end - at < POSTINGS_AT_ONCE ? end - at : POSTINGS_AT_ONCE;
+        if (!find_targets(p, s, at, n, targets)) return 0;
+        if (!find_parts(impacts, query->weights[t], at, n, parts)) return 0;
+        if (largest != NULL) exceed_largest(p, at, n, parts, largest);
+        if (s->is_long)
+            for (size_t i = 0; i < n; i++)
+                ((int64_t *)s->scores)[targets[i]] += parts[i] * repeats;
+        else
+            for (size_t i = 0; i < n; i++)
+                ((int32_t *)s->scores)[targets[i]] += (int32_t)(parts[i] * repeats);
     }
     return 1;
+}
+
+/* Forget the largest parts of the documents that have a term. */
+static void forget_largest(const postings_t *p, int64_t term, int32_t *largest) {
+    size_t begin, end;
+    find_postings(p, term, &begin, &end);
+    for (size_t at = begin; at < end; at++) largest[(uint32_t)p->positions[at]] = 0;
+}
+
+int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
+              const scores_t *s) {
+    int32_t *largest = NULL;
+    int is_ok = 1;
+    for (size_t first = 0, end; is_ok == 1 && first < query->n; first = end) {
+        for (end = first + 1; end < query->n && query->words != NULL; end++)
+            if (query->words[end] != query->words[first]) break;
+        if (end - first > 1 && largest == NULL) {
+            largest = calloc(p->n_documents + 1, sizeof *largest);
+            if (largest == NULL) return -1;
+        }
+        int32_t *of_word = end - first > 1 ? largest : NULL;
+        for (size_t t = first; is_ok == 1 && t < end; t++)
+            is_ok = add_term(p, impacts, query, t, s, of_word);
+        for (size_t t = first; is_ok == 1 && of_word != NULL && end < query->n && t < end; t++)
+            forget_largest(p, query->terms[t], largest);
+    }
+    free(largest);
+    return is_ok;
 }
 
 /* Tell whether one of SHARES_AT_ONCE shares is at least `least`. */
@@ -280,12 +321,12 @@ int best_by_terms(const postings_t *p, const impacts_t *impacts, const query_ter
     const scores_t s = {calloc(p->n_documents + 1, is_long ? 8 : 4), p->n_documents, is_long};
     if (s.scores == NULL) return -1;
     best_t best = {entries, 0, k};
-    const int is_within = add_terms(p, impacts, query, &s);
-    if (is_within) offer_scores(&s, live, NULL, &best);
+    const int is_ok = add_terms(p, impacts, query, &s);
+    if (is_ok == 1) offer_scores(&s, live, NULL, &best);
     sort_best(&best);
     free(s.scores);
     *n = best.n;
-    return is_within;
+    return is_ok;
 }
 
 /* ---- the best by words and codes */
@@ -468,19 +509,6 @@ size_t with_all_terms(const postings_t *p, const int64_t *terms, size_t n_terms,
             if (at < end && p->positions[at] == positions[i]) positions[kept++] = positions[i];
         }
         n = kept;
-    }
-    return n;
-}
-
-size_t in_both(const int64_t *few, size_t n_few, const int64_t *many, size_t n_many, int64_t *both) {
-    size_t n = 0, at = 0;
-    for (size_t i = 0; i < n_few; i++) {
-        /* The next one is near, or far if `many` has many more: double the step until past it. */
-        size_t step = 1, low = at;
-        while (low + step < n_many && many[low + step] < few[i]) low += step, step *= 2;
-        at = lower_bound(many, low, low + step < n_many ? low + step : n_many, few[i]);
-        if (at == n_many) break;
-        if (many[at] == few[i]) both[n++] = few[i];
     }
     return n;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -158,9 +159,8 @@ def test_the_best_by_words_and_codes_are_those_of_numpy(
     moments = CodeMoments.of_codes(codes[~np.isin(rows, removed)])
     weights = rng.normal(size=(1, n_bits)).astype(np.float32)
     terms = QueryTerms(int(is_recognized), (), 1)
-    packed, weighted = np.packbits(weights > 0, axis=1), np.ones(1, dtype=np.bool_)
-    text = random_texts(1, seed + 1)[0]
-    query = EncodedQueries(packed, weights, [text], weighted, [terms])
+    question = lexical.read(random_texts(1, seed + 1)[0])
+    query = replace(EncodedQueries.of_texts([question], weights), terms=[terms])
     searched = generation()
     ranking = HybridRanking(searched, moments, lexical, weight)
     (found,) = ranking.rank(query, k)
@@ -184,15 +184,6 @@ def test_postings_out_of_bounds_are_refused() -> None:
     segment.impact_of[:] = 200
     with pytest.raises(ValueError, match="a posting is out of bounds"):
         index.matches(weighed)
-
-
-@settings(max_examples=60, deadline=None)
-@given(rows=st.sets(st.integers(0, 300)), others=st.sets(st.integers(0, 5000), max_size=400))
-def test_the_kernel_finds_what_two_lists_have_in_common(rows: set[int], others: set[int]) -> None:
-    few, many = (np.array(sorted(some), dtype=np.int64) for some in (rows, others))
-    both = np.empty(len(few), dtype=np.int64)
-    n = kernel.native.in_both(len(few), few, len(many), many, both)
-    assert both[:n].tolist() == sorted(rows & others)
 
 
 @settings(max_examples=30, deadline=None)

@@ -127,4 +127,4 @@ def test_a_text_has_the_same_terms_however_its_letters_are_composed(text: str) -
     analyzer = analyzer_of("none")
     assert len({tuple(other_forms(form, analyzer)) for form in forms}) == 1
     index = LexicalIndex.build(0, analyzer, [(0, text)], forms=True)
-    assert len({repr(index.weigh(form).terms) for form in forms}) == 1
+    assert len({index.weigh(form) for form in forms}) == 1

@@ -74,16 +74,14 @@ def test_a_name_is_found_however_it_is_written(
     assert [text in TEXTS[row] for row in best.tolist()] == [True]
 
 
-def test_a_word_without_stems_is_found_by_what_it_resembles() -> None:
-    index = LexicalIndex.build(0, analyzer_of("none"), enumerate(TEXTS), forms=True)
-    assert "Unsubscribing" in TEXTS[int(index.rank("unsubscribe", 1).rows[0])]
-    assert index.substitutes("unsubscribe") == {"unsubscribe": ["unsubscribing"]}
-
-
 def test_what_stands_for_unknown_words_is_said(index: LexicalIndex) -> None:
-    assert index.substitutes("thermostatt drill") == {"thermostatt": ["thermostat"]}
-    assert index.substitutes("ddf484") == {"ddf484": ["ddf484z"]}
-    assert index.substitutes("cordless drill") == {}
+    read = index.read("thermostatt drill ddf484")
+    assert read.corrected == (("thermostatt", "thermostat"),)
+    assert read.expanded == {"ddf484": ("ddf484z",)}
+    assert read.encoded == "thermostat drill ddf484z"
+    assert index.read("kubern*").expanded == {"kubern*": ("kubernetes",)}
+    plain = index.read("cordless drill")
+    assert (plain.corrected, plain.expanded) == ((), {})
 
 
 NUMBERS = [
@@ -121,40 +119,54 @@ def test_a_number_or_a_code_never_stands_for_another(
 ) -> None:
     index = LexicalIndex.build(0, analyzer_of("english"), enumerate(NUMBERS), forms=True)
     assert index.matches(index.weigh(query, hybrid=hybrid)).best(9).rows.tolist() == rows
-    assert index.substitutes(query) == {}
+    read = index.read(query)
+    assert (read.corrected, read.expanded) == ((), {})
 
 
 def test_what_only_shares_digits_with_a_version_does_not_match_it() -> None:
     index = LexicalIndex.build(0, analyzer_of("english"), enumerate(NUMBERS), forms=True)
     ranked = index.matches(index.weigh("version 6.19")).best(9)
     assert ranked.rows.tolist() == [0, 1]
-    assert index.weigh("version 6.19").terms[0].term == "version"
-    assert {term.term for term in index.weigh("version 6.19").terms if term.idf} == {"version"}
+    matched = [term.term for word in index.weigh("version 6.19").words for term in word.terms]
+    assert matched == ["version", "6.19"]
+    # Nor do the digits count in the code.
+    assert index.read("version 6.19").encoded == "version"
+    assert index.read("version 2.19").encoded == "version 19"
     assert "SA-1234-Y" in NUMBERS[int(index.rank("SA-1234-X", 1).rows[0])]
+
+
+def corrected(index: LexicalIndex, text: str) -> dict[str, str]:
+    return dict(index.read(text).corrected)
 
 
 def test_a_word_that_a_document_has_is_never_corrected() -> None:
     texts = ["injection of fuel", *["infection of the ear"] * 50, "hooks on a wall", "looks"]
     index = LexicalIndex.build(0, analyzer_of("english"), enumerate(texts), forms=True)
-    assert index.correct("injection") is None
-    assert index.correct("injections") is None  # its stem is known
-    assert index.correct("infecton") == "infection"
+    assert corrected(index, "injection") == {}
+    assert corrected(index, "injections") == {}  # its stem is known
+    assert corrected(index, "infecton") == {"infecton": "infection"}
+
+
+def test_long_words_are_corrected_by_two_edits() -> None:
+    texts = ["accommodation for two", "a plan", "the committee of nine"]
+    index = LexicalIndex.build(0, analyzer_of("english"), enumerate(texts), forms=True)
+    assert corrected(index, "acomodation") == {"acomodation": "accommodation"}
+    assert corrected(index, "commitee") == {"commitee": "committee"}
+    assert corrected(index, "plns") == {}
 
 
 def test_other_words_of_the_query_decide_between_corrections() -> None:
     texts = ["a form to sign"] * 20 + ["a ferm of lease"] * 20 + ["a farm with cows"] * 5
     index = LexicalIndex.build(0, analyzer_of("none"), enumerate(texts), forms=True)
-    assert index.correct("firm", ["cows"]) == "farm"
-    assert index.correct("firm", ["sign"]) == "form"
+    assert corrected(index, "firm cows") == {"firm": "farm"}
+    assert corrected(index, "firm sign") == {"firm": "form"}
 
 
 def test_a_later_page_has_the_same_terms_whatever_was_written(index: LexicalIndex) -> None:
     weighed = index.weigh("ddf484 thermostatt", hybrid=True)
     later = index.with_changes(1, [(len(TEXTS), "ddf484 and ddf484y")], index.rows()[:0])
-    again = later.weigh("ddf484 thermostatt", (), weighed.statistics, hybrid=True)
-    assert again == weighed
-    with pytest.raises(ValueError, match="statistics"):
-        later.weigh("ddf484", (), weighed.statistics[:-1], hybrid=True)
+    assert later.weigh_again(weighed.statistics) == weighed
+    assert later.weigh("ddf484 thermostatt", hybrid=True) != weighed
 
 
 @pytest.mark.parametrize(

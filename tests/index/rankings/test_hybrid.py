@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -51,6 +52,11 @@ def shares_of_best(words: np.ndarray) -> np.ndarray:
     return 4 * words / words.max() if words.max() else words
 
 
+def text_of(queries: EncodedQueries, place: int) -> str:
+    question = queries.questions[place]
+    return "" if question is None else question.text
+
+
 def brute_force(
     queries: EncodedQueries,
     place: int,
@@ -63,14 +69,14 @@ def brute_force(
 ) -> np.ndarray:
     """Score every document, in floating-point numbers all along."""
     oracle = BruteForceBm25(list(enumerate(texts)), ANALYZER)
-    words = np.array(oracle.hybrid_scores(queries.texts[place] or ""), dtype=np.float64)
+    words = np.array(oracle.hybrid_scores(text_of(queries, place)), dtype=np.float64)
     signs = unpack_codes(codes).astype(np.float64) * 2 - 1
     asked = queries.weights[place].astype(np.float64)
     before = shares_of_best(words) + weight * standardized(
         signs @ quantize_weights(asked[None])[0][0]
     )
     if not n_feedback:
-        return guarded(before, queries.texts[place] or "", texts)
+        return guarded(before, text_of(queries, place), texts)
     nearest = np.argsort(-before.round(9), kind="stable")[:n_feedback]
     shrunk = 0.7 * np.cov(signs.T, bias=True) + 0.3 * np.eye(signs.shape[1])
     difference = (signs[nearest] - signs.mean(axis=0)).sum(axis=0)
@@ -79,7 +85,7 @@ def brute_force(
     learned = normalized(asked) + feedback_weight * normalized(discriminant)
     weights = quantize_weights(learned.astype(np.float32)[None])[0][0]
     after = shares_of_best(words) + weight * standardized(signs @ weights)
-    return guarded(after, queries.texts[place] or "", texts)
+    return guarded(after, text_of(queries, place), texts)
 
 
 def fading(lexical: LexicalIndex, query: str, texts: list[str]) -> float:
@@ -163,8 +169,7 @@ def test_it_ranks_as_scoring_every_document_does(
     weights = rng.normal(size=(4, 16)).astype(np.float32)
     foreign = f"{texts[0].split()[0]} and many other words that are nowhere"
     asked = [texts[0], "nothing known", random_texts(1, seed + 1)[0], foreign]
-    packed = np.packbits(weights > 0, axis=1)
-    queries = EncodedQueries(packed, weights, asked, np.ones(4, dtype=np.bool_), [None] * 4)
+    queries = EncodedQueries.of_texts([*map(lexical.read, asked)], weights)
     with patch.object(rankings, "NEAREST_SHARE", nearest_share):
         ranked = ranking.rank(queries, k)
     for position, found in enumerate(ranked):
@@ -203,18 +208,14 @@ def test_a_document_that_alone_has_all_rare_words_is_in_the_first_ten(
     sought = int(rng.integers(n_documents))
     texts[sought] += " " + "clover " * 60 + "kestrel"
     rows = np.arange(n_documents)
+    lexical = LexicalIndex.build(0, ANALYZER, enumerate(texts))
     ranking = HybridRanking(
-        IndexSnapshot.build(0, codes, rows),
-        CodeMoments.of_codes(codes),
-        LexicalIndex.build(0, ANALYZER, enumerate(texts)),
-        weight,
+        IndexSnapshot.build(0, codes, rows), CodeMoments.of_codes(codes), lexical, weight
     )
     # The code of the query is the opposite of that of the document.
     weights = (1.0 - 2.0 * unpack_codes(codes[[sought]])).astype(np.float32)
     text = " ".join(["kestrel", "unknownword", *["moss", "fern", "lichen", "reed"][:n_common]])
-    queries = EncodedQueries(
-        np.packbits(weights > 0, axis=1), weights, [text], np.ones(1, dtype=np.bool_), [None]
-    )
+    queries = EncodedQueries.of_texts([lexical.read(text)], weights)
     (found,) = ranking.rank(queries, n_documents)
     assert sought in found.rows[:10]
     for k in (1, 9, 10, 11, 12):
@@ -302,21 +303,26 @@ def test_pages_hold_a_document_of_rare_words_until_it_is_deleted(collection: Col
     assert [hit.id for hit in second.hits[0]] == [item for item in whole[5:] if item != "rare"]
 
 
-@pytest.mark.parametrize("n_words", [1, 2, 6, 40])
+@pytest.mark.parametrize(
+    "statistics",
+    [
+        {"words": {"words": [], "averages": [1.0, None, None]}},
+        {"words": 7, "weights": "", "by_words": [0, 1], "by_codes": [0, 1], "guard": [-1, 0]},
+        {"weights": "AAAA", "by_words": [0], "by_codes": ["x", 1], "guard": []},
+        {},
+    ],
+)
 def test_a_cursor_that_knows_less_of_its_search_is_refused(
-    collection: Collection, n_words: int
+    collection: Collection, statistics: dict[str, Any]
 ) -> None:
-    """Versions whose queries learned from nothing kept no weights of the query in their cursors."""
     collection.upsert(text_documents(40))
     (text,) = random_texts(1, seed=6)
-    text = " ".join([text, *(f"word{number}" for number in range(n_words))])
     queries = collection.encode_queries([Query(text=text)])
     options = SearchOptions(k=5, ranking="hybrid")
     identity = cursor_identity(collection.name, collection.incarnation, "hybrid", queries, options)
-    n_terms = len(ANALYZER.terms(queries.texts[0] or ""))
-    kept = (1.0, 2.0, 3.0, 4.0, 5.0, *[0.5] * n_terms)
-    cursor = write_cursor(Position(0.25, 3, 39, 5, kept), *identity)
-    with pytest.raises(InputError, match=r"cursor: has .* request the first page again"):
+    held = {**statistics, "of": "another version"}
+    cursor = write_cursor(Position(0.25, 3, 39, 5, held), *identity)
+    with pytest.raises(InputError, match=r"cursor: is one of .* request the first page again"):
         collection.search(queries, 5, ranking="hybrid", cursor=cursor)
 
 
@@ -347,13 +353,7 @@ def test_codes_too_long_for_products_rank_as_others_do(n_bits: int) -> None:
     lexical = LexicalIndex.build(0, ANALYZER, [*enumerate(texts)][2:])
     ranking = HybridRanking(generation, moments, lexical, 1.6)
     weights = rng.normal(size=(2, n_bits)).astype(np.float32)
-    queries = EncodedQueries(
-        np.packbits(weights > 0, axis=1),
-        weights,
-        texts[7:9],
-        np.ones(2, dtype=np.bool_),
-        [None] * 2,
-    )
+    queries = EncodedQueries.of_texts([*map(lexical.read, texts[7:9])], weights)
     for position, found in enumerate(ranking.rank(queries, 20)):
         expected = brute_force(queries, position, codes[2:], texts[2:], 1.6, n_feedback=0)
         assert_in_order(found.scores, found.rows - 2, expected, 20)
@@ -406,13 +406,9 @@ def test_codes_of_a_model_outweigh_words_that_match_by_chance() -> None:
     codes[0] = [0b11110000, 0b11110000]
     rows = np.arange(len(texts))
     weights = (2.0 * unpack_codes(codes[:1]) - 1).astype(np.float32)
-    query = EncodedQueries(
-        codes[:1],
-        weights,
-        ["windows to unknown unheard unseen places"],
-        np.ones(1, dtype=np.bool_),
-        [None],
-    )
+    lexical = LexicalIndex.build(0, ANALYZER, enumerate(texts))
+    text = "windows to unknown unheard unseen places"
+    query = EncodedQueries.of_texts([lexical.read(text)], weights)
     best = {}
     for fades in (False, True):
         ranking = HybridRanking(

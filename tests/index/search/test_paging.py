@@ -37,7 +37,8 @@ def collection(tmp_path: Path) -> Iterator[Collection]:
         yield collection
 
 
-STATISTICS = st.lists(st.floats(allow_nan=False), max_size=5).map(tuple)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+STATISTICS = st.dictionaries(st.text(), FINITE | st.lists(FINITE | st.text(), max_size=5))
 
 
 @given(st.builds(Position, SCORES, NUMBERS, NUMBERS, PASSED, STATISTICS), st.text())

@@ -105,6 +105,21 @@ class BruteForceBm25:
                     totals[position] += repeats * int(part[0])
         return totals
 
+    def idf(self, term: str) -> float:
+        """Return the idf of a term, 0 if no text has it."""
+        frequency = sum(term in terms for terms in self._terms)
+        return inverse_frequency(len(self.rows), frequency) if frequency else 0.0
+
+    def parts(self, term: str, weight: float) -> list[int]:
+        """Return what a term with a weight adds to the score of each of :attr:`rows`, in units."""
+        average = sum(map(len, self._terms)) / len(self.rows) if any(self._terms) else 1.0
+        return [
+            int(part_of_term(weight, saturation(np.array([n]), np.array([len(terms)]), average))[0])
+            if (n := terms.count(term))
+            else 0
+            for terms in self._terms
+        ]
+
     def rank(self, text: str, k: int, allowed: Rows | None = None) -> list[tuple[int, int]]:
         """Return (score, row) of the `k` best documents that have a term of `text`."""
         found = [

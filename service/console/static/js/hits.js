@@ -118,6 +118,7 @@ export function QueryDetails({ answer }) {
       ${answer.warnings?.map((warning) => html`<${Note} kind="warn">${warning}<//>`)}
       ${answer.corrected?.length > 0 &&
       html`<${Note}>Searched for ${answer.corrected.map(([from, to], place) => html`${place > 0 && ", "}<b>${to}</b> instead of <b>${from}</b>`)}.<//>`}
+      ${Object.entries(answer.expanded ?? {}).map(([word, others]) => html`<${Note}><b>${word}</b> also finds ${others.join(", ")}.<//>`)}
       ${terms.length > 0 &&
       html`<div class="terms">${terms.slice(0, 14).map(
         (term) => html`<div class="term">
