@@ -329,93 +329,19 @@ def _kernel(some: Floats, others: Floats) -> Floats:
     return np.asarray(np.exp(np.minimum(alike, 0, out=alike), out=alike))
 
 
-# TypiClust: the typical documents of clusters without labels.
+# What to label next: orders of pool-based active learning, by their names.
 #
-# Source: Hacohen, Dekel and Weinshall, "Active Learning on a Budget" (2022).
+# Sources: Bae et al. (2025), herding; Scheffer, Decomain and Wrobel (2001), margin. Six others were
+# measured beside these: ``experiments/active_labels/orders.py``.
 
 
-# The settings of TypiClust's paper: typicality is the mean similarity to this many neighbours.
-TYPICAL_NEIGHBOURS = 20
-MAX_CLUSTERS = 500
-MIN_CLUSTER_SIZE = 5
-# Rows whose similarities to a whole cluster are in memory together.
-TYPED_AT_ONCE = 64
-
-
-def typiclust(pool: Pool, n: int, seed: int) -> Rows:
-    """Return the most typical document of each of the largest clusters with the fewest labels.
-
-    These are `n` rows, in the order in which to label them. `seed` decides how k-means starts.
-    """
-    from sklearn.cluster import KMeans, MiniBatchKMeans  # noqa: PLC0415 - takes a second
-
-    vectors = pool.vectors
-    # There can be no more clusters than distinct vectors. Vectors that differ by rounding are one.
-    rounded = np.round(vectors, 5) + 0.0  # no zero is negative
-    distinct = np.unique(whole_codes(rounded.view(np.uint8)))
-    k = max(1, min(len(pool.labelled) + n, MAX_CLUSTERS, len(distinct)))
-    model = KMeans if k <= 50 else MiniBatchKMeans
-    cluster = model(k, random_state=seed, n_init=1).fit(vectors).labels_
-    sizes = np.bincount(cluster, minlength=k).tolist()
-    labels = np.bincount(cluster[pool.labelled], minlength=k).tolist()
-    available = pool.available
-    remaining = np.bincount(cluster[available], minlength=k).tolist()
-    queues: dict[int, list[int]] = {}
-    chosen: list[int] = []
-    while len(chosen) < n:
-        checkpoint()
-        # Clusters of a few documents come last: they are outliers.
-        c = min(
-            (c for c in range(k) if remaining[c]),
-            key=lambda c: (sizes[c] < MIN_CLUSTER_SIZE, labels[c], -sizes[c], c),
-        )
-        if c not in queues:
-            rows = available[cluster[available] == c]
-            typicality = _typicality(vectors[rows], vectors[cluster == c])
-            queues[c] = rows[np.argsort(-typicality, kind="stable")[::-1]].tolist()
-        chosen.append(queues[c].pop())
-        remaining[c] -= 1
-        labels[c] += 1
-    return np.array(chosen, dtype=np.int64)
-
-
-def _typicality(vectors: Floats, others: Floats) -> npt.NDArray[np.float64]:
-    """Return the mean similarity of each row to its nearest neighbours among `others`."""
-    neighbours = min(TYPICAL_NEIGHBOURS, len(others))
-    typicality = np.empty(len(vectors))
-    for start in range(0, len(vectors), TYPED_AT_ONCE):
-        checkpoint()
-        block = slice(start, start + TYPED_AT_ONCE)
-        similarity = vectors[block] @ others.T
-        nearest = np.partition(similarity, -neighbours, axis=1)[:, -neighbours:]
-        typicality[block] = nearest.mean(axis=1)
-    return typicality
-
-
-# What to label next: methods of pool-based active learning, by their names.
-#
-# Sources: Lewis and Gale (1994), uncertainty sampling; Scheffer, Decomain and Wrobel (2001),
-# margin; Sener and Savarese, "Active Learning for Convolutional Neural Networks: A Core-Set
-# Approach" (2018); Ash et al., "Deep Batch Active Learning by Diverse, Uncertain Gradient Lower
-# Bounds" (2020), BADGE; Hacohen, Dekel and Weinshall, "Active Learning on a Budget" (2022),
-# TypiClust; Citovsky et al., "Batch Active Learning at Scale" (2021), Cluster-Margin; Doucet et
-# al., "Bridging Diversity and Uncertainty in Active Learning with Self-Supervised Pre-Training"
-# (2024), TCM.
-
-
-# TCM turns from typical to uncertain documents at this many labels for each class, but no sooner
-# than at FIRST_LABELS.
-TYPICAL_LABELS = 20
-FIRST_LABELS = 50
-# Cluster-Margin, and the spread over buckets, consider this many candidates for each document.
+# The spread over buckets considers this many candidates for each document.
 CANDIDATES = 10
-# Rows whose similarities to a whole cluster are in memory together.
-SAMPLED_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A method: a phrase that describes it, and the function that chooses rows.
+    """An order: a phrase that describes it, and the function that chooses rows.
 
     `choose` takes the pool, the number of rows and a seed. If `by_uncertainty`, the pool must have
     two classes or more.
@@ -429,14 +355,18 @@ class Sampling:
 def suggest(pool: Pool, n: int, method: str, seed: int = 0) -> Rows:
     """Return at most `n` rows to label next, in the order in which to label them.
 
-    Below two classes nothing is uncertain, so methods that go by uncertainty choose as TypiClust
-    does. The same pool and seed give the same rows.
+    Below two classes nothing is uncertain, so `margin` chooses as `herding` does. The same pool and
+    seed give the same rows.
 
     Raises:
         KeyError: if `method` is not in :data:`METHODS`.
     """
-    sampling = METHODS[method]
-    choose = sampling.choose if pool.has_classes or not sampling.by_uncertainty else typiclust
+    return choose_by(METHODS[method], pool, n, seed)
+
+
+def choose_by(sampling: Sampling, pool: Pool, n: int, seed: int) -> Rows:
+    """Return at most `n` rows in an order; see :func:`suggest`."""
+    choose = sampling.choose if pool.has_classes or not sampling.by_uncertainty else _herding
     n = min(n, len(pool.available))
     return choose(pool, n, seed) if n else np.empty(0, dtype=np.int64)
 
@@ -445,42 +375,32 @@ def _random(pool: Pool, n: int, seed: int) -> Rows:
     return np.random.default_rng((seed, len(pool.labelled))).permutation(pool.available)[:n]
 
 
-def _probabilities(pool: Pool) -> Probabilities:
+def class_probabilities_of(pool: Pool) -> Probabilities:
     """Return the probabilities of a pool of two classes or more."""
     assert pool.probabilities is not None  # noqa: S101 - each class has a label
     return pool.probabilities
 
 
-def _by_uncertainty(
-    uncertainty: Callable[[Probabilities], npt.NDArray[np.float64]],
-) -> Callable[[Pool, int, int], Rows]:
-    def choose(pool: Pool, n: int, _seed: int) -> Rows:
-        return _spread_over_buckets(_most_doubtful(pool, uncertainty), pool.buckets, n)
-
-    return choose
+def _margin(pool: Pool, n: int, _seed: int) -> Rows:
+    return spread_over_buckets(most_doubtful(pool, small_margin), pool.buckets, n)
 
 
-def _most_doubtful(
+def most_doubtful(
     pool: Pool, uncertainty: Callable[[Probabilities], npt.NDArray[np.float64]]
 ) -> Rows:
     """Return the available rows, those of the greatest uncertainty first."""
     available = pool.available
-    doubts = uncertainty(_probabilities(pool)[available])
+    doubts = uncertainty(class_probabilities_of(pool)[available])
     return available[np.argsort(-doubts, kind="stable")]
 
 
-def _small_margin(probabilities: Probabilities) -> npt.NDArray[np.float64]:
+def small_margin(probabilities: Probabilities) -> npt.NDArray[np.float64]:
     """Return 1 − (p₁ − p₂) of each row, p₁ and p₂ being its two highest probabilities."""
     best = np.partition(probabilities, -2, axis=1)
     return np.asarray(1 - (best[:, -1] - best[:, -2]))
 
 
-def _entropy(probabilities: Probabilities) -> npt.NDArray[np.float64]:
-    """Return −Σ p ln p of each row."""
-    return np.asarray(-(probabilities * np.log(np.maximum(probabilities, 1e-12))).sum(axis=1))
-
-
-def _spread_over_buckets(order: Rows, buckets: Classes, n: int) -> Rows:
+def spread_over_buckets(order: Rows, buckets: Classes, n: int) -> Rows:
     """Return `n` of the first rows of `order`, with as few as possible from the same bucket.
 
     The first ``10 n`` rows are the candidates. One of each bucket comes first, then a second of
@@ -496,99 +416,17 @@ def _spread_over_buckets(order: Rows, buckets: Classes, n: int) -> Rows:
     return candidates[[at for _, at in sorted(keys)[:n]]]
 
 
-def _core_set(pool: Pool, n: int, seed: int) -> Rows:
-    """Return, one after another, the document farthest from all that are labelled or chosen."""
-    if not len(pool.labelled):
-        first = typiclust(pool, 1, seed)
-        classes = np.zeros(1, dtype=np.int64)
-        rest = Pool(pool.vectors, pool.buckets, first, classes, 1, pool.excluded)
-        return np.concatenate([first, _core_set(rest, n - 1, seed)])
-    nearest = np.full(len(pool.vectors), -np.inf, dtype=np.float32)
-    for start in range(0, len(pool.labelled), SAMPLED_AT_ONCE):
-        checkpoint()
-        labelled = pool.vectors[pool.labelled[start : start + SAMPLED_AT_ONCE]]
-        nearest = np.maximum(nearest, (pool.vectors @ labelled.T).max(axis=1))
-    unavailable = np.ones(len(pool.vectors), dtype=np.bool_)
-    unavailable[pool.available] = False
-    nearest[unavailable] = np.inf
-    chosen: list[int] = []
-    for _ in range(n):
-        checkpoint()
-        chosen.append(int(nearest.argmin()))
-        nearest = np.maximum(nearest, pool.vectors @ pool.vectors[chosen[-1]])
-        nearest[chosen[-1]] = np.inf
-    return np.array(chosen, dtype=np.int64)
-
-
-def _badge(pool: Pool, n: int, seed: int) -> Rows:
-    """Return rows drawn by k-means++ of their gradients, (p − 1_ŷ) ⊗ vector."""
-    available = pool.available
-    errors = _probabilities(pool)[available]
-    errors[np.arange(len(available)), errors.argmax(axis=1)] -= 1
-    vectors = pool.vectors[available].astype(np.float64)
-    lengths = (errors**2).sum(axis=1) * (vectors**2).sum(axis=1)
-    rng = np.random.default_rng((seed, len(pool.labelled)))
-    chosen, distances = [int(lengths.argmax())], np.full(len(available), np.inf)
-    while len(chosen) < n:
-        checkpoint()
-        last = chosen[-1]
-        products = (errors @ errors[last]) * (vectors @ vectors[last])
-        distances = np.minimum(distances, np.maximum(lengths + lengths[last] - 2 * products, 0))
-        distances[chosen] = 0
-        total = distances.sum()
-        if total <= 0:
-            others = np.delete(np.arange(len(available)), chosen)
-            chosen += others[: n - len(chosen)].tolist()
-            break
-        chosen.append(int(rng.choice(len(available), p=distances / total)))
-    return available[chosen]
-
-
-def _cluster_margin(pool: Pool, n: int, seed: int) -> Rows:
-    """Return the most central document of each of `n` clusters of documents with small margins."""
-    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415 - takes a second
-
-    candidates = _most_doubtful(pool, _small_margin)[: CANDIDATES * n]
-    if len(candidates) <= n:
-        return candidates[:n]
-    vectors = pool.vectors[candidates]
-    model = MiniBatchKMeans(n, random_state=seed, n_init=1, batch_size=2048).fit(vectors)
-    distances = ((vectors - model.cluster_centers_[model.labels_]) ** 2).sum(axis=1)
-    # The nearest to each centre, in the order of the candidates, which is that of their margins.
-    by_cluster = np.lexsort((distances, model.labels_))
-    _, first = np.unique(model.labels_[by_cluster], return_index=True)
-    central = np.sort(by_cluster[first])
-    others = np.delete(np.arange(len(candidates)), central)
-    chosen: Rows = candidates[np.concatenate([central, others])[:n]]
-    return chosen
-
-
-def _tcm(pool: Pool, n: int, seed: int) -> Rows:
-    """Choose by TypiClust until there are some labels for each class, then by Cluster-Margin."""
-    enough = max(FIRST_LABELS, TYPICAL_LABELS * pool.n_classes)
-    choose = typiclust if len(pool.labelled) < enough else _cluster_margin
-    return choose(pool, n, seed)
-
-
 def _herding(pool: Pool, n: int, seed: int) -> Rows:
-    weights = _small_margin(_probabilities(pool)) if pool.has_classes else None
+    weights = small_margin(class_probabilities_of(pool)) if pool.has_classes else None
     return herd(pool.vectors, weights, pool.labelled, pool.available, n=n, seed=seed)
 
 
 METHODS: Mapping[str, Sampling] = {
-    "tcm": Sampling("typical documents of clusters first, then clusters of small margins", _tcm),
-    "margin": Sampling(
-        "the two likeliest classes are closest, spread over buckets", _by_uncertainty(_small_margin)
-    ),
-    "cluster-margin": Sampling("central documents of clusters of small margins", _cluster_margin),
-    "entropy": Sampling("the classes are least certain", _by_uncertainty(_entropy)),
-    "badge": Sampling("uncertain and unlike each other: k-means++ of gradients", _badge),
-    "typiclust": Sampling("typical documents of the clusters with fewest labels", typiclust, False),
     "herding": Sampling("documents near many whose classes are uncertain", _herding, False),
-    "core-set": Sampling("farthest from everything labelled (k-center greedy)", _core_set, False),
-    "random": Sampling("drawn at random", _random, False),
+    "margin": Sampling("the two likeliest classes are closest, spread over buckets", _margin),
+    "random": Sampling("drawn at random, so that labels can measure", _random, False),
 }
-DEFAULT_METHOD = "tcm"
+DEFAULT_METHOD = "herding"
 
 
 # Which answers to a query to judge next: pooled from several rankings, most informative first.

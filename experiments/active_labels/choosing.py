@@ -1,4 +1,4 @@
-"""The order in which a method, as in `hummingbit label suggest`, suggests documents to label."""
+"""The order in which a method suggests documents to label."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from sklearn.decomposition import TruncatedSVD
 
+from experiments.active_labels.orders import suggest
 from experiments.code_version import code_version
 from experiments.splits import read_split
 from hummingbit.encoder.text_features import Floats
-from hummingbit.evaluation.labelling.suggestions import DIRECTIONS, Pool, Rows, suggest
+from hummingbit.evaluation.labelling.suggestions import DIRECTIONS, Pool, Rows
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.files import replace_file
 from hummingbit.training.text_features import fit_text_features

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from experiments.active_labels.choosing import places_of, saved_label_order, version_of_data
+from experiments.active_labels.orders import ORDERS
 from experiments.drawings import new_drawing, save_drawing
 from experiments.result_tables import (
     Record,
@@ -29,7 +30,7 @@ from experiments.splits import read_split
 from hummingbit.encoder.recipes import CHOSEN, QUERY_CLASSIFIERS, ClassCodeRecipe, Recipe
 from hummingbit.evaluation.baselines import pack_class_bits
 from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_encoder
-from hummingbit.evaluation.labelling.suggestions import DEFAULT_METHOD, METHODS, Rows, class_scores
+from hummingbit.evaluation.labelling.suggestions import DEFAULT_METHOD, Rows, class_scores
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.semi_supervised import train
@@ -67,7 +68,7 @@ def configure(group_: argparse._ArgumentGroup) -> None:
     group_.add_argument(
         "--method",
         default=DEFAULT_METHOD,
-        choices=METHODS,
+        choices=ORDERS,
         help="the method compared with random",
     )
     group_.add_argument(

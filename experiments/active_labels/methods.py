@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.active_labels.choosing import label_order, places_of, version_of_data
+from experiments.active_labels.orders import ORDERS
 from experiments.parts import add_choices
 from experiments.result_tables import (
     Record,
@@ -25,7 +26,7 @@ from experiments.result_tables import (
     write_records,
 )
 from experiments.splits import read_split
-from hummingbit.evaluation.labelling.suggestions import METHODS, class_scores
+from hummingbit.evaluation.labelling.suggestions import class_scores
 
 DATASETS = ("snippets", "20news-bydate", "ag-news", "hwu64")
 HELD_OUT_DIVISOR = 5
@@ -34,7 +35,7 @@ HELD_OUT_DIVISOR = 5
 def configure(group_: argparse._ArgumentGroup) -> None:
     """Add the options."""
     add_choices(group_, "--sets", DATASETS, "the data sets")
-    add_choices(group_, "--methods", METHODS, "the methods to compare")
+    add_choices(group_, "--methods", ORDERS, "the methods to compare")
     group_.add_argument(
         "--labels",
         type=int,

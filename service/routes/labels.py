@@ -282,10 +282,9 @@ def suggest_documents_to_label(
 ) -> Response:
     """Suggest the documents whose labels would teach most, with the most likely labels of each.
 
-    Methods: `tcm` (typical documents of clusters first, then `cluster-margin`), `typiclust`,
-    `cluster-margin`, `margin`, `entropy`, `badge`, `herding`, `core-set`, `random`, and
-    `second-opinion` (labelled by others and not by `who`, the least likely labels first). Of more
-    than 20,000 documents, a sample is considered.
+    Methods: `herding` (documents near many whose classes are uncertain), `margin` (the two
+    likeliest classes are closest), `random`, and `second-opinion` (labelled by others and not by
+    `who`, the least likely labels first). Of more than 20,000 documents, a sample is considered.
     """
     with pointing_at():
         suggested, labelled = suggest_documents(

@@ -289,7 +289,7 @@ def test_a_service_has_it(tmp_path: Path) -> None:
         pool = client.get("/v1/collections/plain/judgements/pool?query=number12").json()
         assert pool["documents"][0]["id"] == "d12"
         assert [*pool["documents"][0]["ranks"]] == ["bm25"]
-        for method in ("tcm", "margin"):
+        for method in ("herding", "margin"):
             path = f"/v1/collections/plain/labels/suggest?n=3&method={method}"
             suggested = client.get(path).json()["documents"]
             assert len({document["id"] for document in suggested}) == 3

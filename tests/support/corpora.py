@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import BadLine, read_documents
+from hummingbit.evaluation.labelling.suggestions import Pool
 
 TOPICS = {
     "food": "apple bread cheese dough eggs flour garlic honey jam ice".split(),
@@ -109,3 +110,13 @@ def texts_of_intents() -> tuple[list[str], npt.NDArray[np.bool_]]:
         for class_name in classes
     ]
     return texts, np.eye(36, dtype=np.bool_)[classes]
+
+
+def clustered_pool(labelled: int, seed: int = 0, classes: int = 3, size: int = 60) -> Pool:
+    """Documents to label, in as many clusters as there are classes."""
+    rng = np.random.default_rng(seed)
+    of = rng.integers(0, classes, size)
+    vectors = 4 * np.eye(8)[of] + rng.normal(size=(size, 8))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = rng.permutation(size)[:labelled]
+    return Pool(vectors.astype(np.float32), rng.integers(0, 9, size), rows, of[rows], classes)

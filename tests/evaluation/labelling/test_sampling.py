@@ -19,16 +19,7 @@ from hummingbit.evaluation.labelling.suggestions import (
     herd,
     suggest,
 )
-
-
-def clustered(labelled: int, seed: int = 0, classes: int = 3, size: int = 60) -> Pool:
-    """Documents in as many clusters as there are classes."""
-    rng = np.random.default_rng(seed)
-    of = rng.integers(0, classes, size)
-    vectors = 4 * np.eye(8)[of] + rng.normal(size=(size, 8))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    rows = rng.permutation(size)[:labelled]
-    return Pool(vectors.astype(np.float32), rng.integers(0, 9, size), rows, of[rows], classes)
+from tests.support.corpora import clustered_pool as clustered
 
 
 @settings(deadline=None, max_examples=40)
@@ -96,22 +87,6 @@ def test_documents_that_are_all_alike_are_suggested(method: str) -> None:
     assert len(suggest(pool, 4, method)) == 4
 
 
-def test_a_large_cluster_takes_little_memory() -> None:
-    vectors = np.random.default_rng(0).normal(size=(6000, 2)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    none = np.empty(0, dtype=np.int64)
-    pool = Pool(vectors, np.zeros(6000, dtype=np.int64), none, none, 0)
-    suggest(clustered(0), 1, "typiclust")  # what is loaded once does not count
-    tracemalloc.start()
-    try:
-        assert len(suggest(pool, 1, "typiclust")) == 1
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    # All similarities together are 144 MB.
-    assert most < 20e6
-
-
 @pytest.mark.parametrize("labelled", [5, 40])
 def test_scores_are_those_of_ridge_regression(labelled: int) -> None:
     pool = clustered(labelled)
@@ -123,18 +98,13 @@ def test_scores_are_those_of_ridge_regression(labelled: int) -> None:
     np.testing.assert_allclose(class_probabilities(scores).sum(axis=1), 1)
 
 
-def test_typical_documents_come_of_every_cluster() -> None:
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_without_classes_documents_of_every_cluster_come_first(method: str) -> None:
     pool = clustered(0)
-    chosen = suggest(pool, 3, "typiclust")
+    chosen = suggest(pool, 3, method)
     # No two of them are as alike as documents of one cluster are.
     alike = pool.vectors[chosen] @ pool.vectors[chosen].T - np.eye(3)
-    assert alike.max() < 0.6
-
-
-def test_the_farthest_document_is_the_core_sets_choice() -> None:
-    pool = clustered(5)
-    nearest = (pool.vectors @ pool.vectors[pool.labelled].T).max(axis=1)
-    assert suggest(pool, 1, "core-set")[0] == nearest.argmin()
+    assert alike.max() < 0.6 or method == "random"
 
 
 def test_margins_are_the_smallest_and_spread_over_buckets() -> None:

@@ -9,9 +9,7 @@ import { Button, Failure, Field, Note, Panel, Select, Waiting } from "./parts.js
 const AHEAD = 12;
 const LOW = 4;
 const METHODS = [
-  ["tcm", "typical first, then uncertain"], ["margin", "smallest margin"], ["cluster-margin", "smallest margin, spread over clusters"],
-  ["entropy", "least certain"], ["badge", "uncertain and diverse"], ["typiclust", "typical of clusters"], ["herding", "close to many uncertain ones"],
-  ["core-set", "farthest from labelled ones"], ["random", "random"], ["second-opinion", "second opinion"],
+  ["herding", "close to many uncertain ones"], ["margin", "smallest margin"], ["random", "random"], ["second-opinion", "second opinion"],
 ];
 
 /** A text without empty lines at its ends, and with no two in a row inside. */
@@ -44,7 +42,7 @@ function Choices({ document, choices, onChoose, disabled }) {
 }
 
 export function DocumentJudge({ collection, who, field, can, onChanged }) {
-  const [method, setMethod] = useState("tcm");
+  const [method, setMethod] = useState("herding");
   const [queue, setQueue] = useState(null);
   const [classes, setClasses] = useState([]);
   const [added, setAdded] = useState([]);

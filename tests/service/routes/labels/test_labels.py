@@ -65,13 +65,13 @@ def test_one_wrong_label_and_none_is_written(
 def test_suggestions_leave_out_what_was_looked_at(client: httpx.Client, path: str) -> None:
     asked: dict[str, Any] = {"n": 5, "skip": ["d7"]}
     found = client.get(f"{path}/labels/suggest", params=asked).json()
-    assert (found["method"], found["labelled"], len(found["documents"])) == ("tcm", 0, 5)
+    assert (found["method"], found["labelled"], len(found["documents"])) == ("herding", 0, 5)
     first = found["documents"][0]
     assert first["text"] == TEXTS[int(first["id"][1:])]
     for at in range(50):
         put(client, path, {"id": f"d{at}", "label": "ab"[len(TEXTS[at]) % 2]})
     put(client, path, {"id": "d50", "labels": []})
-    for method in ("margin", "random", "typiclust"):
+    for method in ("margin", "random", "herding"):
         params: dict[str, Any] = {"n": 60, "method": method, "skip": ["d51"]}
         found = client.get(f"{path}/labels/suggest", params=params).json()
         assert sorted(document["id"] for document in found["documents"]) == [
