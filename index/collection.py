@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import islice, repeat
+from itertools import repeat
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -116,9 +116,9 @@ from hummingbit.index.search import (
     write_cursor,
     write_sort_cursor,
 )
-from hummingbit.index.store.columns import Column, FieldColumns, Mask
-from hummingbit.index.store.fields import damaged_runs
-from hummingbit.index.store.store import MAX_PROBLEMS, Block, Changes, Store, verify_store
+from hummingbit.index.store.columns import Column, Mask
+from hummingbit.index.store.fields import PayloadFields, damaged_columns
+from hummingbit.index.store.store import Block, Changes, Store, verify_store
 
 # Requests and options use the name `filter`; the builtin is not needed here.
 
@@ -533,11 +533,13 @@ class Collection(SearchableCollection):
         self.own_hybrid_weight = store.hybrid_weight()
         self._write_lock = ProcessLock(store.connections.process)
         self._statistics = StatisticsCache()
-        self._columns = FieldColumns(store)
-        self._published_index = PublishedIndex(store, self._write_lock, engine, self._columns)
+        self._payload_fields = PayloadFields(store)
+        self._published_index = PublishedIndex(
+            store, self._write_lock, engine, self._payload_fields
+        )
         self._searched: PublishedIndex | OwnedIndex = self._published_index
         self._owned = OwnedIndexes(store, self._published_index)
-        self._writer = Writer(store, self._write_lock, self._published_index)
+        self._writer = Writer(store, self._write_lock, self._published_index, self._payload_fields)
         self.annotations = Annotations(store, self._write_lock, self._published_index)
         if store.writable:
             self._published_index.forget_later_words()
@@ -705,7 +707,7 @@ class Collection(SearchableCollection):
             RowsRemoved: if the store is at another one.
         """
         number = published.generation.number
-        column = self._columns.find(field, number)
+        column = self._payload_fields.column(field, number)
         if column.generation != number:
             raise RowsRemoved("the store changed while a column was read")
         return column
@@ -808,7 +810,7 @@ class Collection(SearchableCollection):
             published: PublishedGeneration, selected: Mask, columns: list[Column]
         ) -> ScrollPage | None:
             for sorted_by, column in zip(sort, columns, strict=True):
-                if not len(column.rows):
+                if not column.sizes.any():
                     check_is_no_order(sorted_by.field)
             rows = sorted_rows(sort, columns, selected, limit + 1, after).tolist()
             documents = {
@@ -914,6 +916,7 @@ class Collection(SearchableCollection):
         """See :meth:`hummingbit.index.backend.AnyCollection.ingest`."""
         report = ingest(self, documents, jobs=jobs, progress=progress)
         self.save_words()
+        self._writer.save_columns(read=True)
         return report
 
     def save_words(self) -> None:
@@ -934,7 +937,7 @@ class Collection(SearchableCollection):
     @property
     def last_row(self) -> int:
         """See :attr:`hummingbit.index.backend.CollectionBackend.last_row`."""
-        return self.store.scroll(1, 0, 0, None)[1]
+        return self.store.last_row()
 
     def __len__(self) -> int:
         published = self._published_index.published
@@ -1012,14 +1015,15 @@ class Collection(SearchableCollection):
         """See :meth:`hummingbit.index.backend.CollectionBackend.knows_filter`."""
         if filter is None or self._within is not None:
             return self._searched.knows_filter(filter)
-        return self._searched.knows_filter(filter) or self.store.is_covered(filter, wholly=True)
+        return self._payload_fields.knows_filter(filter)
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those that match the filter."""
         if filter is None:
             return len(self)
-        if self._published_index.built_generation() is None or not self.store.is_covered(filter):
-            return self.store.count_matching(filter)
+        if self._published_index.built_generation() is None:
+            with self.store.read_transaction():
+                return self.store.count_rows(self._payload_fields.rows(filter).rows)
         published, rows = self._published_index.search_target(filter)
         if rows is None:
             return 0
@@ -1040,7 +1044,9 @@ class Collection(SearchableCollection):
         key = self._scroll_key(limit, filter)
         start = None if cursor is None else read_cursor(cursor, *key)
         after, up_to = (0, None) if start is None else (start.row, start.last_row)
-        documents, last_row = self.store.scroll(limit + 1, after, up_to, filter)
+        with self.store.read_transaction():
+            rows = None if filter is None else self._payload_fields.rows(filter).rows
+            documents, last_row = self.store.scroll(limit + 1, after, up_to, rows)
         if len(documents) <= limit:
             return ScrollPage(documents, None)
         last = last_row if up_to is None else up_to
@@ -1050,7 +1056,7 @@ class Collection(SearchableCollection):
 
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
         """Return the first `limit` documents after `row`, in the order of rows."""
-        return self.store.scroll(limit, row, None, None)[0]
+        return self.store.scroll(limit, row, None)[0]
 
     def payloads_changed_since(self, generation: int) -> list[StoredDocument]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.payloads_changed_since`."""
@@ -1145,7 +1151,7 @@ class Collection(SearchableCollection):
             verification = verify_store(
                 connection, self.description.code_column, Block(*generation.codes())
             )
-            verification.problems.extend(islice(damaged_runs(connection), MAX_PROBLEMS))
+            verification.problems.extend(damaged_columns(connection))
         warnings = self.store.warnings()
         # The missing files of a dropped collection would be called a problem.
         self.store.check_open()
@@ -1226,6 +1232,7 @@ class Collection(SearchableCollection):
         with suppress(StoreError):  # closed before, or its files are gone
             if self.store.writable:
                 self._writer.remove_expired()
+                self._writer.save_columns()
         self._published_index.wait()
         with self._write_lock:
             with suppress(StoreError):

@@ -20,12 +20,12 @@ from hummingbit.index.filters import BOUNDS, InRange, Scalar, check_field, parse
 from hummingbit.index.passages import CodeColumn
 from hummingbit.index.rankings import RankedRows, Ranking
 from hummingbit.index.records import EncodedQueries
-from hummingbit.index.store.columns import NO_INSTANT, Codes, Column, Mask, SortKey, sort_key
+from hummingbit.index.store.columns import Column, Mask, SortKey
 
 MAX_FACETS = 16
 MAX_BUCKETS = 10_000
 DEFAULT_BUCKETS = 10
-MANY_TIES = 10_000
+Counts = npt.NDArray[np.int64]
 CalendarInterval = Literal["minute", "hour", "day", "week", "month", "quarter", "year"]
 CALENDAR: Mapping[str, tuple[str, int, int]] = {
     "minute": ("m", 1, 0),
@@ -38,8 +38,6 @@ CALENDAR: Mapping[str, tuple[str, int, int]] = {
     "year": ("Y", 1, 0),
 }
 """The unit of numpy, how many of it an interval has, and where the first one begins."""
-MAX_TABLE = 1 << 22
-"""Buckets within so many are counted in a table; others are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,81 +172,63 @@ class Facets(NamedTuple):
 
 def count_facet(facet: Facet, column: Column, selected: Mask) -> FacetResult:
     """Count the values of the `selected` rows, ``bool[last_row + 1]``, exactly."""
-    is_selected = selected[column.rows]
-    rows, codes = column.rows[is_selected], column.codes[is_selected]
-    counts = np.bincount(codes, minlength=column.n_values)
+    of_cells = column.count_cells(selected)
     checkpoint()
+    counts = column.count_values(of_cells)
     if facet.interval is not None:
-        buckets = _histogram(facet.interval, column, rows, codes)
+        buckets = _histogram(facet.interval, column, of_cells)
     elif facet.calendar_interval is not None:
-        buckets = _calendar(facet.calendar_interval, column, rows, codes)
+        buckets = _calendar(facet.calendar_interval, column, of_cells)
     elif facet.ranges is not None:
-        buckets = [_range(range_, column, rows, codes) for range_ in facet.ranges]
+        buckets = [_range(range_, column, of_cells) for range_ in facet.ranges]
     else:
-        buckets = _most_frequent(facet.limit, column, counts)
-    documents = _n_distinct(rows, column)
-    total = int(np.count_nonzero(selected))
+        buckets = _most_frequent(facet.limit, column, of_cells, counts)
+    documents, total = column.count_documents(of_cells), int(of_cells.sum())
     distinct = int(np.count_nonzero(counts))
     return FacetResult(facet.field, buckets, documents, total - documents, distinct)
 
 
-def _n_distinct(rows: Rows, column: Column) -> int:
-    """Return the number of different `rows` of a column, which ascend."""
-    if column.is_single or not len(rows):
-        return len(rows)
-    return 1 + int(np.count_nonzero(rows[1:] != rows[:-1]))
-
-
-def _most_frequent(limit: int, column: Column, counts: Codes) -> list[dict[str, Any]]:
+def _most_frequent(
+    limit: int, column: Column, of_cells: Counts, counts: Counts
+) -> list[dict[str, Any]]:
+    """Return the most frequent values; equal ones are in their order, which is that of codes."""
     codes = np.flatnonzero(counts)
     if len(codes) > limit:
         least = np.partition(counts[codes], len(codes) - limit)[len(codes) - limit]
         above, at = codes[counts[codes] > least], codes[counts[codes] == least]
-        wanted = limit - len(above)
-        if len(at) > wanted:
-            at = _first_in_order(wanted, column, at)
-        codes = np.concatenate([above, at])
-    ordered = sorted(
-        codes.tolist(), key=lambda code: (-int(counts[code]), sort_key(column.value(code)))
-    )
-    return [{"value": column.value(code), "count": int(counts[code])} for code in ordered]
+        codes = np.concatenate([above, at[: limit - len(above)]])
+    codes = codes[np.lexsort((codes, -counts[codes]))]
+    value_of = column.shown_values(of_cells)
+    return [{"value": value_of(code), "count": int(counts[code])} for code in codes.tolist()]
 
 
-def _first_in_order(count: int, column: Column, codes: Codes) -> Codes:
-    """Return the first `count` of some ascending codes in the order of their values."""
-    if len(codes) > MANY_TIES:
-        # Later facets use the order of the column, too.
-        return codes[np.argsort(column.in_order[1][codes], kind="stable")[:count]]
-    in_order = sorted(codes.tolist(), key=lambda code: sort_key(column.value(code)))
-    return np.array(in_order[:count], dtype=np.int64)
-
-
-def _histogram(interval: float, column: Column, rows: Rows, codes: Codes) -> list[dict[str, Any]]:
+def _histogram(interval: float, column: Column, of_cells: Counts) -> list[dict[str, Any]]:
     def start_of(bucket: float) -> float:
         start = bucket * interval
         return int(start) if start.is_integer() else start
 
-    return _count_intervals(np.floor(column.numbers / interval), rows, codes, start_of)
+    numbers = np.floor(column.values.as_numbers / interval)
+    return _count_intervals(numbers, column, of_cells, start_of)
 
 
-def _calendar(interval: str, column: Column, rows: Rows, codes: Codes) -> list[dict[str, Any]]:
+def _calendar(interval: str, column: Column, of_cells: Counts) -> list[dict[str, Any]]:
     unit, n_units, first = CALENDAR[interval]
-    times, starts = column.instants, np.full(column.n_values, np.nan)
-    known = times != NO_INSTANT
-    units = times[known].astype("datetime64[us]").astype(f"datetime64[{unit}]").astype(np.int64)
-    starts[known] = np.floor((units + first) / n_units)
+    values = column.values
+    times = values.instants.astype("datetime64[us]").astype(f"datetime64[{unit}]").astype(np.int64)
+    starts = np.full(len(values), np.nan)
+    starts[values.first_time : values.first_string] = np.floor((times + first) / n_units)
 
     def start_of(bucket: float) -> str:
         units = np.array([int(bucket) * n_units - first]).astype(f"datetime64[{unit}]")
         return f"{np.datetime_as_string(units.astype('datetime64[s]'))[0]}Z"
 
-    return _count_intervals(starts, rows, codes, start_of)
+    return _count_intervals(starts, column, of_cells, start_of)
 
 
 def _count_intervals(
     bucket_of: npt.NDArray[np.float64],
-    rows: Rows,
-    codes: Codes,
+    column: Column,
+    of_cells: Counts,
     start_of: Callable[[float], object],
 ) -> list[dict[str, Any]]:
     """Return the intervals, ascending, and how many documents have a value in each.
@@ -256,24 +236,10 @@ def _count_intervals(
     `bucket_of` has the number of the interval of each code, or NaN.
     """
     has_bucket = ~np.isnan(bucket_of)
-    some = bucket_of[has_bucket]
-    if not len(some):
-        return []
-    first = some.min()
-    if some.max() - first < MAX_TABLE:
-        position_of = (some - first).astype(np.int64)
-        buckets = first + np.arange(int(position_of.max()) + 1)
-    else:
-        buckets, position_of = np.unique(some, return_inverse=True)
+    buckets, position_of = np.unique(bucket_of[has_bucket], return_inverse=True)
     positions = np.full(len(bucket_of), -1, dtype=np.int64)
     positions[has_bucket] = position_of
-    of_entry = positions[codes]
-    if not has_bucket.all():
-        rows, of_entry = rows[of_entry >= 0], of_entry[of_entry >= 0]
-    if len(rows) > 1 and (rows[1:] == rows[:-1]).any():
-        # A document counts once for a bucket.
-        of_entry = np.unique(rows * len(buckets) + of_entry) % len(buckets)
-    counts = np.bincount(of_entry, minlength=len(buckets))
+    counts = column.count_by(positions, of_cells, len(buckets))
     filled = np.flatnonzero(counts)
     if len(filled) > MAX_BUCKETS:
         message = f"make {len(filled):,} intervals; at most {MAX_BUCKETS:,} are allowed"
@@ -284,9 +250,9 @@ def _count_intervals(
     ]
 
 
-def _range(condition: InRange, column: Column, rows: Rows, codes: Codes) -> dict[str, Any]:
-    inside = rows[column.accepts(condition)[codes]]
-    return {**condition.bounds, "count": _n_distinct(inside, column)}
+def _range(condition: InRange, column: Column, of_cells: Counts) -> dict[str, Any]:
+    inside = np.where(column.values.accepts(condition), 0, -1)
+    return {**condition.bounds, "count": int(column.count_by(inside, of_cells, 1)[0])}
 
 
 # The order of documents by fields.
@@ -391,7 +357,7 @@ def sorted_rows(
     """Return the first `limit` of the `selected` rows in the order of `sort`, after a position."""
     rows = np.flatnonzero(selected if after is None else selected[: after.last_row + 1])
     pairs = [*zip(sort, columns, strict=True)]
-    keys = [column.positions(descending=field.descending)[rows] for field, column in pairs]
+    keys = [column.positions(rows, descending=field.descending) for field, column in pairs]
     if after is not None:
         later, equal = np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
         for (field, column), key, value in zip(pairs, keys, after.keys, strict=True):
@@ -413,7 +379,7 @@ def position_at(
     """Return the position of a document, after which the next page begins."""
     keys: list[SortKey | None] = []
     for field, column in zip(sort, columns, strict=True):
-        position = int(column.positions(descending=field.descending)[row])
+        (position,) = column.positions(np.array([row]), descending=field.descending).tolist()
         keys.append(column.key_at(position, descending=field.descending))
     return SortPosition(keys, row, last_row)
 
@@ -456,8 +422,7 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
     if not len(query):
         nothing = np.empty(0, dtype=np.int64)
         return RankedGroups([], [], RankedRows(nothing, nothing))
-    column.prepare_groups()
-    has_large_groups = len(column.rows) > MAX_RANKED * column.n_values
+    has_large_groups = column.sizes.sum() > MAX_RANKED * np.count_nonzero(column.sizes)
     count = max(MIN_RANKED, HITS_A_GROUP * limit * (size if has_large_groups else 1))
     while True:
         checkpoint()
@@ -479,7 +444,7 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
         while True:
             checkpoint()
             (inner,) = ranking.rank(query, max(1, min(count, len(members))), members)
-            found_of = _by_group(inner, column, code_column, column.n_values, size, set(short))
+            found_of = _by_group(inner, column, code_column, len(short), size, set(short))
             if count >= len(members) or all(len(found_of.get(code, ())) == size for code in short):
                 break
             count *= HITS_A_GROUP
@@ -488,7 +453,10 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
         positions |= {code: [first + position for position in found_of[code]] for code in short}
     order = [*chain.from_iterable(positions.values())]
     return RankedGroups(
-        [*map(column.value, positions)],
+        [
+            column.value_at(int(code_column.document_row(rows[found[0]])), code)
+            for code, found in positions.items()
+        ],
         [*map(len, positions.values())],
         RankedRows(rows[order], scores[order], ranked.scoring),
     )
@@ -499,7 +467,7 @@ def _worth_ranking(short: Sequence[int], column: Column) -> int:
 
     A small group rarely has further hits near the best, and few documents are soon ranked.
     """
-    return MAX_RANKED if sum(map(column.count_with, short)) > MAX_RANKED else 0
+    return MAX_RANKED if column.sizes[[*short]].sum() > MAX_RANKED else 0
 
 
 def _by_group(  # noqa: PLR0917 - as rank_groups
@@ -516,7 +484,7 @@ def _by_group(  # noqa: PLR0917 - as rank_groups
     for position, code in zip(*entries, strict=True):
         some = positions.get(code)
         if some is not None:
-            if len(some) < size:
+            if len(some) < size and some[-1] != position:
                 some.append(position)
         elif len(positions) < limit and (not only or code in only):
             positions[code] = [position]

@@ -6,7 +6,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -49,17 +49,24 @@ BOUNDS = ("gt", "gte", "lt", "lte")
 Scalar = str | int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AnyOf:
     """The field holds one of `values`; ``eq`` has one value."""
 
     field: str
     values: tuple[Scalar, ...]
 
+    def __eq__(self, other: object) -> bool:
+        # To Python, True equals 1.
+        return isinstance(other, AnyOf) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash((self.field, self.values))
+
     def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
-        accepted = {(kind_of(value), value) for value in self.values}
-        return any((kind_of(value), value) in accepted for value in _scalars(payload, self.field))
+        accepted = set(map(_identity, self.values))
+        return any(_identity(value) in accepted for value in _scalars(payload, self.field))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +102,12 @@ class InRange:
             times = [instant_of(scalar) for scalar in _scalars(payload, self.field)]
             return any(
                 time is not None
-                and all(_COMPARE[name](time, bound) for name, bound in bounds.items())
+                and all(COMPARE[name](time, bound) for name, bound in bounds.items())
                 for time in times
             )
         kind = kind_of(next(iter(self.bounds.values())))
         values = [scalar for scalar in _scalars(payload, self.field) if kind_of(scalar) == kind]
-        tests = [(_COMPARE[name], bound) for name, bound in self.bounds.items()]
+        tests = [(COMPARE[name], bound) for name, bound in self.bounds.items()]
         return any(all(test(value, bound) for test, bound in tests) for value in values)
 
 
@@ -127,9 +134,11 @@ class HasText:
     def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
         strings = (scalar for scalar in _scalars(payload, self.field) if isinstance(scalar, str))
-        if self.is_prefix:
-            return any(string.startswith(self.part) for string in strings)
-        return any(self.part in string for string in strings)
+        return any(map(self.accepts, strings))
+
+    def accepts(self, string: str) -> bool:
+        """Tell whether a string has the part."""
+        return string.startswith(self.part) if self.is_prefix else self.part in string
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +150,7 @@ class IsNull:
 
     def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
-        return any(value is None for value in _held(payload, self.field)) == self.expected
+        return any(value is None for value in held_values(payload, self.field)) == self.expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +162,7 @@ class IsMissing:
 
     def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
-        return (not _held(payload, self.field)) == self.expected
+        return (not held_values(payload, self.field)) == self.expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +174,7 @@ class IsSingle:
 
     def matches(self, payload: Mapping[str, Any], id_: str | None = None) -> bool:  # noqa: ARG002
         """Tell whether the filter holds for a payload."""
-        held = _held(payload, self.field, lists=True)
-        is_single = not held or (len(held) == 1 and not isinstance(held[0], Mapping | list | tuple))
-        return is_single == self.expected
+        return is_single(payload, self.field) == self.expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +223,6 @@ class Not:
 
 FieldCondition = AnyOf | InRange | Exists | HasText | IsNull | IsMissing | IsSingle
 """A condition on a field of the payload."""
-IndexableCondition = AnyOf | InRange | Exists | HasText
-"""A condition that the values of an indexed field decide."""
 Filter = FieldCondition | HasId | And | Or | Not
 
 
@@ -271,25 +276,16 @@ def ids_of(filter_: Filter) -> tuple[str, ...] | None:
     return None
 
 
-def is_indexable(filter_: Filter) -> bool:
-    """Tell whether the values of its fields decide a filter, if all of them are indexed."""
-    return all(isinstance(leaf, IndexableCondition) for leaf in leaves_of(filter_))
+def _identity(value: Scalar) -> tuple[type, Scalar]:
+    """Return what two values have in common exactly if they are equal: times by their instants."""
+    instant = instant_of(value)
+    return (kind_of(value), value) if instant is None else (datetime, instant)
 
 
-def implied_filter(filter_: Filter, fields: Collection[str]) -> Filter | None:
-    """Return a filter over `fields` only that matches whatever `filter_` matches, or None.
-
-    If `filter_` uses no other field, it is returned itself, not a copy.
-    """
-    if is_indexable(filter_) and fields_of(filter_) <= set(fields):
-        return filter_
-    if not isinstance(filter_, And | Or):
-        return None
-    parts = [implied_filter(part, fields) for part in filter_.parts]
-    known = tuple(part for part in parts if part is not None)
-    if isinstance(filter_, Or):
-        return Or(known) if len(known) == len(parts) else None
-    return And(known) if known else None
+def is_single(payload: Mapping[str, Any], field: str) -> bool:
+    """Tell whether a field is nowhere, or in one place that holds no list and no object."""
+    held = held_values(payload, field, lists=True)
+    return not held or (len(held) == 1 and not isinstance(held[0], Mapping | list | tuple))
 
 
 def kind_of(value: Scalar) -> type:
@@ -322,7 +318,7 @@ def read_field(payload: Mapping[str, Any], field: str) -> Any:
     return [*chain.from_iterable(map(_elements, values))]
 
 
-def _held(payload: Mapping[str, Any], field: str, *, lists: bool = False) -> list[Any]:
+def held_values(payload: Mapping[str, Any], field: str, *, lists: bool = False) -> list[Any]:
     """Return what every place of the field in a payload holds, null included.
 
     If `lists`, a list that has the field in its objects is one place, which holds the list.
@@ -333,7 +329,7 @@ def _held(payload: Mapping[str, Any], field: str, *, lists: bool = False) -> lis
 
 
 def _values_at(value: Any, names: Sequence[str], *, lists: bool = False) -> Iterator[Any]:
-    """Yield what `names` reach from a value, however dots divide them into keys; see `_held`."""
+    """Yield what `names` reach from a value, however dots divide them into keys."""
     if not names:
         yield value
     elif isinstance(value, Mapping):
@@ -396,7 +392,7 @@ def instant_of(value: object) -> int | None:
     their fraction and the zone may be missing. A date stands for its first instant, and what has
     no zone is in UTC. Digits beyond microseconds are cut.
     """
-    if not isinstance(value, str) or not 10 <= len(value) <= 35:
+    if not isinstance(value, str) or not 10 <= len(value) <= 35 or value[4::3][:2] != "--":
         return None
     return _instant_of_text(value)
 
@@ -424,7 +420,7 @@ PRESENCE: dict[str, type[Exists | IsNull | IsMissing | IsSingle]] = {
 }
 """The conditions on whether, and how often, a field is there, by their names in requests."""
 PRESENCE_NAMES: dict[type, str] = {kind: name for name, kind in PRESENCE.items()}
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "gt": operator.gt,
     "gte": operator.ge,
     "lt": operator.lt,

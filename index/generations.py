@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain, islice
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -47,9 +47,9 @@ from hummingbit.index.moments import CodeMoments
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import DeleteResult, UpsertResult
-from hummingbit.index.store.columns import FieldColumns
-from hummingbit.index.store.matching import MatchingRows
-from hummingbit.index.store.store import Changes, Matching, Store, document_checksums
+from hummingbit.index.store.columns import TooManyValuesError
+from hummingbit.index.store.fields import MatchingRows, PayloadFields
+from hummingbit.index.store.store import Changes, Store, document_checksums
 from hummingbit.index.word_file import SavedWords, Stamp
 
 
@@ -204,7 +204,7 @@ class PublishedIndex:
     """The index of one store that searches see. Writers hold `write_lock`."""
 
     def __init__(
-        self, store: Store, write_lock: ProcessLock, engine: str, columns: FieldColumns
+        self, store: Store, write_lock: ProcessLock, engine: str, fields: PayloadFields
     ) -> None:
         """Publish nothing yet: the index is built when :meth:`current` is first called."""
         self.lock = ProcessLock(store.connections.process)
@@ -215,7 +215,7 @@ class PublishedIndex:
         self._next_expiry = math.inf
         # The thread that holds the lock for as long as it reads.
         self._reader: int | None = None
-        self._matching = MatchingRows(store, columns)
+        self._fields = fields
         self._compaction = Compaction(self._finish_compaction)
         self.compactions = 0
         """How often the index was rebuilt in the background."""
@@ -277,10 +277,10 @@ class PublishedIndex:
         if filter_ is None:
             return SearchTarget(published, None)
         number = published.generation.number
-        matching = self._matching.find(filter_, number)
+        matching = self._fields.rows(filter_, number)
         if matching.generation == number:
             return SearchTarget(published, matching.rows)
-        # A write came in between. The list is nearly complete by now, so little is left to do.
+        # A write came in between. The columns are nearly complete by now, so little is left to do.
         with self.target_in_transaction(filter_, lexical=lexical) as target:
             return target
 
@@ -293,22 +293,18 @@ class PublishedIndex:
         Whatever this thread reads of the store inside the block belongs to the same transaction.
         """
         about_to_wait()
-        with self.lock, unbroken(), self._read_by_this_thread():
-            while True:
-                with self._store.read_transaction():
-                    published = self.catch_up()
-                    if lexical and published.lexical is None:
-                        about_to_build()
-                        published = self._publish_texts(self._index_texts(published.generation))
-                    if filter_ is None:
-                        yield SearchTarget(published, None)
-                        return
-                    number = published.generation.number
-                    matching = self._matching.find(filter_, number, alone=True)
-                    if matching.generation == number:
-                        yield SearchTarget(published, matching.rows)
-                        return
-                # Another process wrote, and the list was completed after this transaction began.
+        with (
+            self.lock,
+            unbroken(),
+            self._read_by_this_thread(),
+            self._store.read_transaction(),
+        ):
+            published = self.catch_up()
+            if lexical and published.lexical is None:
+                about_to_build()
+                published = self._publish_texts(self._index_texts(published.generation))
+            rows = None if filter_ is None else self._fields.rows(filter_).rows
+            yield SearchTarget(published, rows)
 
     @contextmanager
     def _read_by_this_thread(self) -> Iterator[None]:
@@ -319,29 +315,13 @@ class PublishedIndex:
         finally:
             self._reader = None
 
-    def matching(self, filter_: Filter) -> Matching:
+    def matching(self, filter_: Filter) -> MatchingRows:
         """Return the rows that match a filter, and the generation that this was found for."""
-        return self._matching.find(filter_, self.current().generation.number)
-
-    def matching_all(
-        self, filters: Sequence[Filter | None], *, alone: bool = False
-    ) -> list[Matching | None]:
-        """Return the rows that match each filter now, as :meth:`.MatchingRows.find` does.
-
-        They are unknown, None, where nothing would keep them because the index was not built.
-        """
-        if self.published is None:
-            return [None] * len(filters)
-        generation = self._store.generation()
-        find = self._matching.find
-        return [
-            None if filter_ is None else find(filter_, generation, alone=alone)
-            for filter_ in filters
-        ]
+        return self._fields.rows(filter_, self.current().generation.number)
 
     def knows_filter(self, filter_: Filter | None) -> bool:
-        """Tell whether the matching rows of the filter are cached, so most of them are known."""
-        return filter_ is None or self._matching.knows_filter(filter_)
+        """See :meth:`hummingbit.index.store.fields.PayloadFields.knows_filter`."""
+        return filter_ is None or self._fields.knows_filter(filter_)
 
     def publish(self, changes: Changes, codes: Codes, rows: Rows, removed: Rows) -> int:
         """Commit `changes`, publish them, and return the number of their generation.
@@ -450,7 +430,7 @@ class PublishedIndex:
                     lexical = None if now.lexical is None else now.lexical.compacted()
                 lexical = now.lexical if lexical is None else lexical
                 self._published = now._replace(generation=generation, lexical=lexical)
-        self._matching.clear()
+        self._fields.clear()
 
     def wait(self) -> None:
         """Wait until no compaction runs in the background."""
@@ -540,7 +520,7 @@ class PublishedIndex:
         published = self._publish_rebuilt(compaction, generation, "generation")
         if published is not None:
             self.compactions += 1
-            self._matching.clear()
+            self._fields.clear()
         return published
 
     def _finish_lexical_compaction(
@@ -677,10 +657,17 @@ EXPIRED_AT_ONCE = 1000
 class Writer:
     """Writes to one store and publishes the result. One writer at a time holds `lock`."""
 
-    def __init__(self, store: Store, lock: ProcessLock, published_index: PublishedIndex) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lock: ProcessLock,
+        published_index: PublishedIndex,
+        fields: PayloadFields,
+    ) -> None:
         self._store = store
         self._lock = lock
         self._published_index = published_index
+        self._fields = fields
 
     def upsert(
         self,
@@ -755,10 +742,12 @@ class Writer:
         """
 
         def delete(changes: Changes) -> list[int]:
-            rows = changes.delete_where(filter_)
+            rows = changes.delete_rows(self._fields.rows(filter_).rows)
             changes.delete_annotations(None)
             return rows
 
+        # Columns are read for long. What is found before the lock is taken is completed under it.
+        self._fields.rows(filter_)
         return self._delete(delete)
 
     def remove_expired(self) -> None:
@@ -779,15 +768,10 @@ class Writer:
             GenerationChanged: if the store is at another generation than `if_generation`.
             StoreError: if the store cannot be written.
         """
-        # Filters read for long, unless they name ids. What they find before the lock is taken, is
-        # completed under it.
-        filters = [
-            update.filter if update.filter is None or ids_of(update.filter) is None else None
-            for update in updates
-        ]
-        self._published_index.matching_all(filters)
+        # As in delete_where.
+        self._rows_of_filters(updates)
         with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
-            matching = self._published_index.matching_all(filters, alone=True)
+            matching = self._rows_of_filters(updates)
             if if_generation is not None and changes.generation != if_generation:
                 message = f"is at generation {changes.generation}, not {if_generation}"
                 name = self._store.description.name
@@ -818,6 +802,16 @@ class Writer:
         }
         return [document for document in documents if id(document) not in unchanged]
 
+    def _rows_of_filters(self, updates: Sequence[PayloadUpdate]) -> list[Rows | None]:
+        """Return the rows that match the filter of each update; None if ids give them."""
+        filters = (update.filter for update in updates)
+        return [
+            None
+            if filter_ is None or ids_of(filter_) is not None
+            else self._fields.rows(filter_).rows
+            for filter_ in filters
+        ]
+
     def set_indexed_fields(
         self, fields: Sequence[str], progress: Callable[[], object] | None = None
     ) -> None:
@@ -828,12 +822,25 @@ class Writer:
         """
         with self._lock, self._store.writing() as changes:
             changes.set_indexed_fields(fields)
-        unfinished = True
-        while unfinished:
-            with self._lock, self._store.writing() as changes:
-                unfinished = changes.cover_fields()
+        for field in fields:
+            with suppress(TooManyValuesError):
+                self._fields.column(field)
+            self.save_columns()
             if progress is not None:
                 progress()
+
+    def save_columns(self, *, read: bool = False) -> None:
+        """Save the columns of indexed fields that the store lacks; other writes may come between.
+
+        With `read`, columns that are not cached are read.
+
+        Raises:
+            StoreError: if the store cannot be written.
+        """
+        columns = self._fields.to_save(read=read)
+        if columns:
+            with self._lock, self._store.writing() as changes:
+                changes.save_columns(columns)
 
     def compact(self) -> None:
         """Rewrite the store without deleted documents, and rebuild the index.
@@ -845,6 +852,7 @@ class Writer:
         with self._lock:
             self._store.compact()
             self._published_index.compact()
+        self.save_columns(read=True)
 
     def _delete(self, delete: Callable[[Changes], list[int]]) -> DeleteResult:
         with self._lock, self._store.writing() as changes:

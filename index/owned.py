@@ -34,7 +34,8 @@ from hummingbit.index.languages import AUTO, analyzer_of, find_language
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.passages import PASSAGE_BITS
-from hummingbit.index.store.store import LANGUAGE_TEXTS, Matching, Store
+from hummingbit.index.store.fields import MatchingRows
+from hummingbit.index.store.store import LANGUAGE_TEXTS, Store
 
 MOST_DOCUMENTS = 2
 """The indexes of all keys together have so many times the documents of the collection."""
@@ -127,14 +128,14 @@ class OwnedIndex:
         while True:
             with self._index.target_in_transaction(self._joined(filter_)) as target:
                 published, allowed = target
-                (matching,) = self._index.matching_all([self._filter], alone=True)
-                if matching is not None and matching.generation == published.generation.number:
+                matching = self._index.matching(self._filter)
+                if matching.generation == published.generation.number:
                     own = self._limited(published, matching.rows, lexical=lexical, anew=True)
                     if own is not None:
                         yield SearchTarget(own, None if filter_ is None else allowed)
                         return
 
-    def matching(self, filter_: Filter) -> Matching:
+    def matching(self, filter_: Filter) -> MatchingRows:
         """See :meth:`.PublishedIndex.matching`; rows of other documents may be among them."""
         return self._index.matching(filter_)
 

@@ -61,7 +61,12 @@ from hummingbit.index.errors import (
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.schema import SCHEMA, Description
 from hummingbit.index.store.annotations import make_tables
-from hummingbit.index.store.fields import make_changes_table, make_expiry_tables, make_field_tables
+from hummingbit.index.store.expiries import make_expiry_tables
+from hummingbit.index.store.fields import (
+    make_changes_table,
+    make_columns_table,
+    make_earlier_tables,
+)
 from hummingbit.index.store.store import Store, verify_store
 
 # The description of a snapshot's contents, and its JSON.
@@ -352,7 +357,13 @@ def _check_tables(path: Path) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(SCHEMA)
         possible = [_tables(connection)]
-        for make in (make_tables, make_field_tables, make_changes_table, make_expiry_tables):
+        for make in (
+            make_tables,
+            make_columns_table,
+            make_earlier_tables,
+            make_changes_table,
+            make_expiry_tables,
+        ):
             before = _tables(connection)
             make(connection)
             added = _tables(connection) - before

@@ -34,6 +34,7 @@ from hummingbit.index.filters import (
     Not,
     Or,
     Scalar,
+    instant_of,
     json_number,
 )
 
@@ -152,9 +153,13 @@ def _any_of(path: str, condition: AnyOf, find_rows: FindRows) -> str:
     parts = [f"({path} in {_literals(same)})" for same in kinds.values()]
     if values:
         parts.append(f"json_contains_any({path}, {_literals(values)})")
-    rows: Sequence[int] = ()
+    rows: list[int] = []
     if huge := tuple(value for value in condition.values if _is_huge(value)):
-        rows = find_rows(f"({_huge_in(path)} or (exists {path}[0]))", AnyOf(condition.field, huge))
+        doubtful = f"({_huge_in(path)} or (exists {path}[0]))"
+        rows += find_rows(doubtful, AnyOf(condition.field, huge))
+    if times := tuple(value for value in condition.values if instant_of(value) is not None):
+        # They equal other strings of the same instant.
+        rows += find_rows(f"(exists {path})", AnyOf(condition.field, times))
     return _either(path, " or ".join(parts), rows)
 
 

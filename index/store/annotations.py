@@ -20,7 +20,7 @@ from hummingbit.foundation.slices import checkpoint
 from hummingbit.foundation.times import now
 from hummingbit.index.errors import StoreError
 from hummingbit.index.store.connections import has_table, in_chunks
-from hummingbit.index.store.fields import has_expiries
+from hummingbit.index.store.expiries import has_expiries
 
 # Labels of documents and judgements of their relevance, with author, time and grade.
 #

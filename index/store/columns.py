@@ -1,506 +1,768 @@
-"""The values of payload fields by row, cached for facets, groups and sorted listings.
+"""The values of one payload field of all documents, by row, in arrays.
 
-A column is read once, from the packed runs of an indexed field or from the payloads. After a write
-only the added rows are read, and those whose payloads it changed. A search finds one generation, so
-whoever uses a column compares its generation. Rows of deleted documents may stay.
+Filters, facets, groups and sorted listings need nothing else of a field. A row has the number of a
+*cell*, and a cell has the codes of the values that a document holds there, one for each element of
+a list. Codes are in the order of values, so a range of values is a range of codes::
+
+    rows    1 2 3 4 5 6 …            cell 0: there is no such document
+    cells   2 3 2 0 4 1 …            cell 1: the document has no such field
+    cell 2 → 7    cell 3 → 9    cell 4 → 7, 9
+
+A column is made of the payloads in 2 to 4 seconds a million documents. A later one is an earlier
+one with the documents that were added or changed since (:meth:`Column.updated`).
+
+An index of SQLite in place of columns was tried on a million documents with five fields
+(milliseconds of the processor). It finds 10 % of the rows in 26, and columns in 5; counts 20
+different values in 180 (5), a million in 500 (10), and those of a tenth of the rows in 300 (5);
+takes 109 bytes a document (52); and a write of 10,000 documents takes 750 longer (0).
 """
 
 from __future__ import annotations
 
+import io
+import json
 import math
-import sqlite3
-import threading
-from bisect import bisect_left
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from itertools import islice
-from typing import Any
+from functools import cached_property
+from itertools import chain, count
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its modules are imported when they are used: scipy.sparse takes long
+import orjson
 
-from hummingbit.foundation.arrays import sorted_distinct
-from hummingbit.foundation.slices import about_to_build, about_to_wait, acquired
+from hummingbit.foundation.errors import InputError
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.filters import (
-    And,
-    AnyOf,
-    Filter,
-    InRange,
-    Or,
-    Scalar,
-    fields_of,
-    instant_of,
-)
-from hummingbit.index.schema import last_row, number_in_meta
-from hummingbit.index.store.fields import (
     COMPARE,
-    changed_rows,
-    key_of,
-    values_between,
-    values_of_rows,
+    MAX_STRING_LENGTH,
+    AnyOf,
+    Exists,
+    FieldCondition,
+    HasText,
+    InRange,
+    IsMissing,
+    IsNull,
+    Scalar,
+    held_values,
+    instant_of,
+    is_single,
+    json_number,
+    scalars_of,
 )
-from hummingbit.index.store.store import Matching, Store
 
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int32]
+"""The codes of values; those below :data:`FIRST_NUMBER` are not in :class:`Values`."""
+NULL, OBJECT, SEVERAL, FALSE, TRUE, FIRST_NUMBER = range(6)
+# OBJECT stands for what is there but is no scalar: an object, or a list without scalars. SEVERAL
+# says that the field is in several places, or holds a list or an object.
+NO_DOCUMENT, NO_FIELD, FIRST_CELL = range(3)
 MAX_BYTES = 256 << 20
-BYTES_OF_AN_ENTRY = 24
-BYTES_OF_A_VALUE = 100
+BYTES_A_DOCUMENT = 100
+"""Fields whose distinct values take more than both of these have no column."""
+BYTES_OF_A_VALUE = 60
 # A column is read anew once it has so many times the entries that it was read with, because those
 # of deleted documents stay.
 MOST_GROWTH = 2
 FEW_ENTRIES = 65_536
-# What a search that others may wait for reads, and sorts, at most.
-FEW_ROWS = 500
-MANY_ENTRIES = 200_000
-MOST_COUNTED = 1_000
+EXACT = 2**53
+"""Whole numbers up to this one, and minus it, are floats of 64 bits."""
+VERSION, CHECKSUM_BYTES = 1, 4
 
-Codes = npt.NDArray[np.int64]
 SortKey = tuple[int, Any]
 """The order of values: booleans, numbers, instants, other strings."""
 
 
-Mask = npt.NDArray[np.bool_]
-_COMPARE_ARRAYS: Mapping[str, Callable[[Any, Any], Mask]] = {
-    "gt": np.greater,
-    "gte": np.greater_equal,
-    "lt": np.less,
-    "lte": np.less_equal,
-}
-NO_INSTANT = np.iinfo(np.int64).min
-EXACT = 2**53
-"""Whole numbers up to this one, and minus it, are floats of 64 bits."""
+class TooManyValuesError(InputError):
+    """The distinct values of a field take too much memory for a column."""
+
+    def __init__(self, field: str) -> None:
+        reason = f"{field!r} holds too many different long values; only filters can have it"
+        super().__init__("field", reason)
 
 
+@dataclass(frozen=True, eq=False)
 class Values:
-    """The distinct values of a column, by code; more are added at the end."""
+    """The distinct numbers, times and other strings of a column, each kind in ascending order.
 
-    def __init__(self) -> None:
-        self.keys: list[tuple[int, Any]] = []
-        self._codes: dict[tuple[int, Any], int] = {}
-        self._as_arrays = (np.empty(0), np.empty(0, dtype=np.int64))
+    The code of the first number is :data:`FIRST_NUMBER`. Times are strings, in the order of their
+    instants and then of the strings.
+    """
 
-    def codes_of(self, keys: Sequence[tuple[int, Any]]) -> list[int]:
-        """Return the codes of values as :mod:`.fields` represents them, new ones if necessary."""
-        codes, known = self._codes, len(self.keys)
-        found = [codes.setdefault(key, len(codes)) for key in keys]
-        if len(codes) > known:
-            pairs = zip(keys, found, strict=True)
-            self.keys += dict.fromkeys(key for key, code in pairs if code >= known)
-        return found
+    numbers: Array
+    """``float64``, or objects where a whole number is too large to be a float."""
+    times: Array
+    instants: npt.NDArray[np.int64]
+    """The microseconds since 1970 of :attr:`times`."""
+    strings: Array
 
-    def code_of(self, value: Scalar) -> int | None:
-        """Return the code of a value, or None if no document has it."""
-        return self._codes.get((-1, int(value)) if isinstance(value, bool) else key_of(value))
+    @classmethod
+    def of(cls, distinct: Iterable[str | float]) -> Values:
+        """Return different numbers and strings in their order."""
+        numbers: list[Any] = []
+        strings: list[str] = []
+        times: list[tuple[int, str]] = []
+        for value in distinct:
+            if not isinstance(value, str):
+                numbers.append(value)
+            elif (instant := instant_of(value)) is None:
+                strings.append(value)
+            else:
+                times.append((instant, value))
+        numbers.sort()
+        times.sort()
+        strings.sort()
+        instants = np.array([instant for instant, _ in times], dtype=np.int64)
+        texts = _objects([text for _, text in times])
+        return cls(_numbers(numbers), texts, instants, _objects(strings))
+
+    @classmethod
+    def of_numbers(cls, ascending: Array) -> Values:
+        """Return the values of numbers alone."""
+        nothing = _objects([])
+        return cls(ascending, nothing, np.empty(0, dtype=np.int64), nothing)
+
+    def __len__(self) -> int:
+        """Return the number of codes, including those below :data:`FIRST_NUMBER`."""
+        return self.first_string + len(self.strings)
+
+    @property
+    def first_time(self) -> int:
+        """The code of the first time."""
+        return FIRST_NUMBER + len(self.numbers)
+
+    @property
+    def first_string(self) -> int:
+        """The code of the first string that is no time."""
+        return self.first_time + len(self.times)
 
     def value(self, code: int) -> Scalar:
-        """Return the value of a code."""
-        kind, value = self.keys[code]
-        if kind < 0:
-            return bool(value)
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        """Return the value of a code from :data:`FALSE` on; whole numbers are integers."""
+        if code < FIRST_NUMBER:
+            return code == TRUE
+        if code >= self.first_string:
+            return str(self.strings[code - self.first_string])
+        if code >= self.first_time:
+            return str(self.times[code - self.first_time])
+        number = self.numbers[code - FIRST_NUMBER]
+        if isinstance(number, int):
+            return number
+        number = float(number)
+        return int(number) if number.is_integer() and -(2.0**63) <= number < 2.0**63 else number
 
-    def as_arrays(self, n_values: int) -> tuple[npt.NDArray[np.float64], Codes]:
-        """Return the first `n_values` as numbers and as instants.
+    @cached_property
+    def as_numbers(self) -> npt.NDArray[np.float64]:
+        """The number that each code stands for, or NaN."""
+        numbers = np.full(len(self), math.nan)
+        numbers[FIRST_NUMBER : self.first_time] = self.numbers
+        return numbers
 
-        Other values are NaN or :data:`NO_INSTANT`.
+    @cached_property
+    def first_equal(self) -> Codes:
+        """The first code that stands for a value equal to that of each code: the same instant."""
+        first = np.arange(len(self), dtype=np.int32)
+        equal = np.searchsorted(self.instants, self.instants)
+        first[self.first_time : self.first_string] = self.first_time + equal
+        return first
+
+    def equal_to(self, value: Scalar) -> slice:
+        """Return the codes that stand for a value equal to this one."""
+        if isinstance(value, bool):
+            code = TRUE if value else FALSE
+            return slice(code, code + 1)
+        return self.between({"gte": value, "lte": value})
+
+    def between(self, bounds: Mapping[str, Any]) -> slice:
+        """Return the codes of the values within bounds, all of which are of one kind.
+
+        Unless all bounds are times, strings are compared with strings that are no times only.
         """
-        numbers, instants = self._as_arrays
-        if len(numbers) < n_values:
-            first = len(numbers)
-            more = self.keys[first:n_values]
-            kinds = np.array([kind for kind, _ in more])
-            are_numbers, are_instants = np.full(len(more), math.nan), np.full(len(more), NO_INSTANT)
-            are_numbers[(kinds == 0) | (kinds == 1)] = [
-                value for kind, value in more if 0 <= kind < 2
-            ]
-            for position in np.flatnonzero(kinds == 2).tolist():
-                time = instant_of(self.value(first + position))
-                if time is not None:
-                    are_instants[position] = time
-            numbers = np.concatenate([numbers, are_numbers])
-            instants = np.concatenate([instants, are_instants])
-            self._as_arrays = numbers, instants
-        return numbers[:n_values], instants[:n_values]
+        if not isinstance(next(iter(bounds.values())), str):
+            # A buffer yields Python's own numbers, which compare exactly.
+            is_exact = self.numbers.dtype == object
+            return _between(self.numbers if is_exact else self.numbers.data, bounds, FIRST_NUMBER)
+        instants = {name: instant_of(bound) for name, bound in bounds.items()}
+        if None in instants.values():
+            return _between(self.strings, bounds, self.first_string)
+        return _between(self.instants, instants, self.first_time)
+
+    def key(self, code: int) -> SortKey:
+        """Return the key by which the value of a code is sorted."""
+        value = self.value(code)
+        if code < self.first_time:
+            return int(code >= FIRST_NUMBER), value
+        is_time = code < self.first_string
+        return (2, int(self.instants[code - self.first_time])) if is_time else (3, value)
+
+    def place_of(self, key: SortKey) -> tuple[int, bool]:
+        """Return the first code not below a sort key, and whether it is of that key."""
+        kind, value = key
+        if kind == 0:
+            return (TRUE if value else FALSE), True
+        is_exact = self.numbers.dtype == object
+        some, first = {
+            1: (self.numbers if is_exact else self.numbers.data, FIRST_NUMBER),
+            2: (self.instants, self.first_time),
+            3: (self.strings, self.first_string),
+        }[kind]
+        place = bisect_left(some, value)
+        return first + place, place < len(some) and bool(some[place] == value)
+
+    def accepts(self, condition: AnyOf | InRange | HasText) -> Mask:
+        """Tell which codes stand for values that a condition on a single value accepts."""
+        accepted = np.zeros(len(self), dtype=np.bool_)
+        of_times = slice(self.first_time, self.first_string)
+        if isinstance(condition, AnyOf):
+            for value in condition.values:
+                accepted[self.equal_to(value)] = True
+        elif isinstance(condition, InRange):
+            bounds = condition.bounds
+            accepted[self.between(bounds)] = True
+            if isinstance(next(iter(bounds.values())), str) and not condition.is_of_instants:
+                tests = [(COMPARE[name], bound) for name, bound in bounds.items()]
+                accepted[of_times] = [
+                    all(test(text, bound) for test, bound in tests) for text in self.times
+                ]
+        else:
+            accepted[of_times] = [*map(condition.accepts, self.times)]
+            accepted[self.first_string :] = [*map(condition.accepts, self.strings)]
+        return accepted
+
+    def merged(self, other: Values) -> tuple[Values, Codes, Codes]:
+        """Return the values of both, and the code there of each code of this one, and of `other`.
+
+        It takes a search for each value of `other`.
+        """
+        numbers, others = self.numbers, other.numbers
+        if numbers.dtype != others.dtype:
+            numbers, others = numbers.astype(object), others.astype(object)
+        first, last = (
+            np.searchsorted(self.instants, other.instants, side).tolist()
+            for side in ("left", "right")
+        )
+        bounds = zip(other.times.tolist(), first, last, strict=True)
+        places = [bisect_left(self.times, text, low, high) for text, low, high in bounds]
+        of_numbers = _Union.of(numbers, others, np.searchsorted(numbers, others))
+        of_times = _Union.of(self.times, other.times, np.array(places, dtype=np.intp))
+        of_strings = _Union.of(
+            self.strings, other.strings, np.searchsorted(self.strings, other.strings)
+        )
+        unions = of_numbers, of_times, of_strings
+        merged = Values(
+            of_numbers.join(numbers, others),
+            of_times.join(self.times, other.times),
+            of_times.join(self.instants, other.instants),
+            of_strings.join(self.strings, other.strings),
+        )
+        firsts = FIRST_NUMBER, merged.first_time, merged.first_string
+        fixed = np.arange(FIRST_NUMBER)
+        of_self = [first + union.of_held for first, union in zip(firsts, unions, strict=True)]
+        of_other = [first + union.of_new for first, union in zip(firsts, unions, strict=True)]
+        mapped = np.concatenate([fixed, *of_self]), np.concatenate([fixed, *of_other])
+        return merged, mapped[0].astype(np.int32), mapped[1].astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class _Union:
+    """The union of two ascending arrays without duplicates."""
+
+    places: npt.NDArray[np.intp]
+    """Where those of the second that the first lacks are inserted into it."""
+    is_added: Mask
+    """Which ones of the second these are."""
+    of_held: npt.NDArray[np.intp]
+    """The position in the union of each element of the first."""
+    of_new: npt.NDArray[np.intp]
+    """The position in the union of each element of the second."""
+
+    @classmethod
+    def of(cls, held: Array, new: Array, places: npt.NDArray[np.intp]) -> _Union:
+        """Join `new` into `held`, whose elements from `places` on are not below those of `new`."""
+        is_known = places < len(held)
+        is_known[is_known] = held[places[is_known]] == new[is_known]
+        is_added = ~is_known
+        added, of_held = places[is_added], np.arange(len(held))
+        if len(added):
+            of_held += np.searchsorted(added, of_held, side="right")
+        return cls(added, is_added, of_held, places + np.cumsum(is_added) - is_added)
+
+    def join(self, held: Array, new: Array) -> Array:
+        """Return the union of the arrays, or of others that are in the same order."""
+        if not len(self.places):
+            return held
+        return np.insert(held, self.places, new[self.is_added])
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The entries of a field: an ascending row and the code of a value for each."""
+    """The values of a field as of a generation, in the rows up to the last; see :mod:`.columns`."""
 
+    field: str
     generation: int
-    last_row: int
-    rows: Rows
+    cells: npt.NDArray[np.int32]
+    """The cell of each row from 0 to the last."""
+    owners: npt.NDArray[np.int32]
+    """The cell of each entry, ascending."""
     codes: Codes
+    """The code of each entry; no cell has a code twice."""
     values: Values
-    n_values: int
     n_read: int
-    """The number of entries when all of the column was read."""
+    """The number of entries when all payloads were read."""
+
+    def updated(self, some: Column) -> Column:
+        """Return the column with the documents that were added or changed since.
+
+        `some` has these documents only, and is of the later generation.
+        """
+        rows = np.flatnonzero(some.cells)
+        cells = np.zeros(len(some.cells), dtype=np.int32)
+        cells[: len(self.cells)] = self.cells
+        offset = self.n_cells - FIRST_CELL
+        cells[rows] = np.where(some.cells[rows] == NO_FIELD, NO_FIELD, some.cells[rows] + offset)
+        values, of_held, of_new = self.values.merged(some.values)
+        codes = self.codes if len(values) == len(self.values) else of_held[self.codes]
+        return replace(
+            self,
+            generation=some.generation,
+            cells=cells,
+            owners=np.concatenate([self.owners, (some.owners + offset).astype(np.int32)]),
+            codes=np.concatenate([codes, of_new[some.codes]]),
+            values=values,
+        )
 
     @property
+    def last_row(self) -> int:
+        """The last row that had been assigned."""
+        return len(self.cells) - 1
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return int(self.owners[-1]) + 1 if len(self.owners) else FIRST_CELL
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether reading all payloads again would free much memory."""
+        return len(self.owners) > MOST_GROWTH * self.n_read + FEW_ENTRIES
+
+    @cached_property
     def nbytes(self) -> int:
         """About the bytes of memory that it takes."""
-        return BYTES_OF_AN_ENTRY * len(self.rows) + BYTES_OF_A_VALUE * self.n_values
+        arrays = self.cells.nbytes + self.owners.nbytes + self.codes.nbytes
+        return (
+            arrays
+            + 8 * len(self.values)
+            + sum(_size_of_strings(strings) for strings in (self.values.times, self.values.strings))
+        )
 
-    def value(self, code: int) -> Scalar:
-        """Return the value of a code."""
-        return self.values.value(code)
-
-    @property
-    def numbers(self) -> npt.NDArray[np.float64]:
-        """The number that each code stands for, or NaN."""
-        return self.values.as_arrays(self.n_values)[0]
-
-    @property
-    def instants(self) -> Codes:
-        """The microseconds since 1970 that each code stands for, or :data:`NO_INSTANT`."""
-        return self.values.as_arrays(self.n_values)[1]
-
-    @cached_property
-    def has_exact_numbers(self) -> bool:
-        """Whether all of :attr:`numbers` are the values themselves."""
-        return bool((np.abs(self.numbers[~np.isnan(self.numbers)]) <= EXACT).all())
-
-    def accepts(self, condition: AnyOf | InRange) -> Mask:
-        """Tell which codes stand for values that a condition on a single value accepts."""
-        accepted = np.zeros(self.n_values, dtype=np.bool_)
-        if isinstance(condition, AnyOf):
-            for code in map(self.values.code_of, condition.values):
-                if code is not None and code < self.n_values:
-                    accepted[code] = True
-            return accepted
-        bounds = condition.bounds
-        if condition.is_of_instants:
-            accepted = self.instants != NO_INSTANT
-            for name, instant in condition.instants.items():
-                accepted &= _COMPARE_ARRAYS[name](self.instants, instant)
-        elif self.has_exact_numbers and all(map(_is_exact, bounds.values())):
-            accepted = ~np.isnan(self.numbers)
-            for name, bound in bounds.items():
-                accepted &= _COMPARE_ARRAYS[name](self.numbers, bound)
+    def pack(self) -> bytes:
+        """Return the bytes that :meth:`unpack` reads."""
+        values = self.values
+        arrays: dict[str, Array] = {}
+        arrays |= {"cells": self.cells, "owners": self.owners, "codes": self.codes}
+        if values.numbers.dtype == object:
+            arrays["objects"] = _bytes(json.dumps(values.numbers.tolist()).encode())
         else:
-            are_texts = isinstance(next(iter(bounds.values())), str)
-            kinds = (2,) if are_texts else (0, 1)
-            # The bytes of UTF-8 are in the order of code points, and numbers compare exactly.
-            tests = [(COMPARE[name], key_of(bound)[1]) for name, bound in bounds.items()]
-            found = (
-                kind in kinds and all(test(value, bound) for test, bound in tests)
-                for kind, value in islice(self.values.keys, self.n_values)
-            )
-            accepted = np.fromiter(found, dtype=np.bool_, count=self.n_values)
-        return accepted
+            arrays["numbers"] = values.numbers
+        for name in ("times", "strings"):
+            arrays[name] = _bytes(orjson.dumps(getattr(values, name).tolist()))
+        arrays["instants"] = values.instants
+        arrays["version"] = np.array([VERSION, self.n_read])
+        packed = io.BytesIO()
+        np.savez(packed, allow_pickle=False, **arrays)
+        raw = packed.getvalue()
+        return zlib.crc32(raw).to_bytes(CHECKSUM_BYTES) + raw
 
-    @cached_property
-    def is_single(self) -> bool:
-        """Whether no document has several values."""
-        return bool((self.rows[1:] != self.rows[:-1]).all())
-
-    @cached_property
-    def in_order(self) -> tuple[Codes, Codes]:
-        """A code of each distinct sort key, ascending, and the position of each code among them."""
-        numbers, instants = self.values.as_arrays(self.n_values)
-        is_number, is_instant = ~np.isnan(numbers), instants != NO_INSTANT
-        others = np.flatnonzero(~is_number & ~is_instant).tolist()
-        is_boolean = {code: isinstance(self.value(code), bool) for code in others}
-        parts = [
-            self._sorted([code for code in others if is_boolean[code]]),
-            self._sorted(np.flatnonzero(is_number), numbers if self.has_exact_numbers else None),
-            self._sorted(np.flatnonzero(is_instant), instants),
-            self._sorted([code for code in others if not is_boolean[code]]),
-        ]
-        positions, n_before = np.zeros(self.n_values, dtype=np.int64), 0
-        for codes, first, some in parts:
-            positions[codes] = n_before + some
-            n_before += len(first)
-        return np.concatenate([first for _, first, _ in parts]), positions
-
-    def _sorted(
-        self, codes: Sequence[int] | Codes, keys: npt.NDArray[Any] | None = None
-    ) -> tuple[Codes, Codes, Codes]:
-        """Return some codes, one of each distinct sort key, and the position of each among them.
-
-        `keys` of all codes are in the order of sort keys, if these are different.
-        """
-        of = np.asarray(codes, dtype=np.int64)
-        if keys is not None:
-            _, first, positions = np.unique(keys[of], return_index=True, return_inverse=True)
-            # Equal instants are in the order of their texts.
-            if keys.dtype == np.float64 or len(first) == len(of):
-                return of, of[first], positions
-        pairs = sorted((self._sort_key(code), code) for code in of.tolist())
-        sort_keys = [key for key, _ in pairs]
-        is_first = [
-            position == 0 or key != sort_keys[position - 1]
-            for position, key in enumerate(sort_keys)
-        ]
-        in_order = np.array([code for _, code in pairs], dtype=np.int64)
-        firsts = np.array(is_first, dtype=np.bool_)
-        return in_order, in_order[firsts], np.cumsum(firsts) - 1
-
-    @cached_property
-    def postings(self) -> tuple[Rows, Codes]:
-        """The rows by code, ascending within each, and where those of each code begin."""
-        # scipy sorts by counting, in a tenth of the time of numpy's sorts.
-        n = len(self.rows)
-        parts = np.ones(n, dtype=np.int8), self.codes, np.arange(n + 1)
-        marks = scipy.sparse.csr_array(parts, shape=(n, self.n_values)).tocsc()
-        return self.rows[marks.indices], marks.indptr
-
-    @cached_property
-    def starts(self) -> npt.NDArray[np.int32]:
-        """Where the entries of each row up to the last begin; one more, where the last ends."""
-        counts = np.bincount(self.rows, minlength=self.last_row + 1)
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-
-    def prepare_groups(self) -> None:
-        """Compute what groups need, if it is not known yet.
+    @classmethod
+    def unpack(cls, field: str, generation: int, packed: bytes) -> Column:
+        """Read the bytes of :meth:`pack`.
 
         Raises:
-            BeyondAllowance: if that may not be done here.
+            ValueError: if they are damaged, or another version wrote them.
         """
-        if not {"postings", "starts", "is_single"} <= self.__dict__.keys():
-            if len(self.rows) > MANY_ENTRIES:
-                about_to_build()
-            about_to_wait()
-            _ = self.postings, self.starts, self.is_single
+        raw = packed[CHECKSUM_BYTES:]
+        if zlib.crc32(raw).to_bytes(CHECKSUM_BYTES) != packed[:CHECKSUM_BYTES]:
+            raise ValueError("it does not match its checksum")
+        with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
+            version, n_read = arrays["version"].tolist()
+            if version != VERSION:
+                raise ValueError("another version wrote it")
+            texts = (_objects(orjson.loads(arrays[name].data)) for name in ("times", "strings"))
+            times, strings = texts
+            if "objects" in arrays:
+                numbers = _objects(json.loads(arrays["objects"].tobytes()))
+            else:
+                numbers = arrays["numbers"]
+            values = Values(numbers, times, arrays["instants"], strings)
+            of_cells = arrays["cells"], arrays["owners"], arrays["codes"]
+            return cls(field, generation, *of_cells, values, n_read)
 
-    def count_with(self, code: int) -> int:
-        """Return the number of entries of a code."""
-        starts = self.postings[1]
-        return int(starts[code + 1] - starts[code])
+    # Filters.
 
-    def rows_with(self, codes: list[int]) -> Rows:
-        """Return the rows that have one of the values, ascending and without duplicates."""
-        rows, starts = self.postings
-        parts = [rows[starts[code] : starts[code + 1]] for code in codes]
-        return sorted_distinct(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+    def matches(self, condition: FieldCondition) -> Mask:
+        """Tell which rows are of documents that a condition on the field holds for.
+
+        It may miss some of :meth:`cut_rows`.
+        """
+        codes, is_negated = np.zeros(len(self.values), dtype=np.bool_), False
+        if isinstance(condition, AnyOf | InRange | HasText):
+            codes = self.values.accepts(condition)
+        elif isinstance(condition, Exists):
+            codes[OBJECT], codes[FALSE:] = True, True
+            is_negated = not condition.expected
+        elif isinstance(condition, IsNull):
+            codes[NULL] = True
+            is_negated = not condition.expected
+        elif isinstance(condition, IsMissing):
+            codes[:] = True
+            is_negated = condition.expected
+        else:
+            codes[SEVERAL] = True
+            is_negated = condition.expected
+        return self._rows_of_codes(codes, is_negated=is_negated)
+
+    def cut_rows(self, condition: FieldCondition) -> Rows:
+        """Return the rows with a string that is cut before a place where a condition looks."""
+        longest = 0
+        if isinstance(condition, HasText):
+            longest = len(condition.part) if condition.is_prefix else MAX_STRING_LENGTH + 1
+        elif isinstance(condition, AnyOf | InRange):
+            given = condition.values if isinstance(condition, AnyOf) else condition.bounds.values()
+            longest = max((len(value) for value in given if isinstance(value, str)), default=0)
+        codes = np.zeros(len(self.values), dtype=np.bool_)
+        if longest > MAX_STRING_LENGTH:
+            lengths = np.fromiter(map(len, self.values.strings), dtype=np.int64)
+            codes[self.values.first_string :] = lengths > MAX_STRING_LENGTH
+        return np.flatnonzero(self._rows_of_codes(codes)) if codes.any() else np.empty(0, np.int64)
+
+    def rows_with(self, codes: Iterable[int]) -> Rows:
+        """Return the rows with a value that is equal to that of one of the codes, ascending."""
+        chosen = np.zeros(len(self.values), dtype=np.bool_)
+        chosen[[*codes]] = True
+        return np.flatnonzero(self._rows_of_codes(chosen[self.values.first_equal]))
+
+    def _rows_of_codes(self, codes: Mask, *, is_negated: bool = False) -> Mask:
+        of_cells = np.zeros(self.n_cells, dtype=np.bool_)
+        of_cells[self.owners[codes[self.codes]]] = True
+        if is_negated:
+            of_cells = ~of_cells
+            of_cells[NO_DOCUMENT] = False
+        return of_cells[self.cells]
+
+    def held(self, rows: Rows) -> Iterator[list[tuple[int, Any]]]:
+        """Yield what the document of each row holds, so that columns can be compared."""
+        cells = self.cells[rows]
+        starts = np.searchsorted(self.owners, cells).tolist()
+        ends = np.searchsorted(self.owners, cells, side="right").tolist()
+        for start, end in zip(starts, ends, strict=True):
+            codes = sorted(self.codes[start:end].tolist())
+            yield [
+                (min(code, FIRST_NUMBER), self.values.value(code) if code >= FIRST_NUMBER else None)
+                for code in codes
+            ]
+
+    # Counts and groups. Equal values are counted as the first of them.
+
+    @cached_property
+    def _scalars(self) -> tuple[npt.NDArray[np.int32], Codes]:
+        """The entries that are scalars: their cells, and the first codes equal to theirs."""
+        is_scalar = self.codes >= FALSE
+        return self.owners[is_scalar], self.values.first_equal[self.codes[is_scalar]]
+
+    def count_cells(self, selected: Mask) -> npt.NDArray[np.int64]:
+        """Return the number of the `selected` rows, ``bool[last_row + 1]``, with each cell."""
+        return np.bincount(self.cells[selected], minlength=self.n_cells)
+
+    def count_documents(self, of_cells: npt.NDArray[np.int64]) -> int:
+        """Return the number of documents with a value, given how many have each cell."""
+        has_value = np.zeros(self.n_cells, dtype=np.bool_)
+        has_value[self._scalars[0]] = True
+        return int(of_cells[has_value].sum())
+
+    def count_by(
+        self, bucket_of: npt.NDArray[np.int64], of_cells: npt.NDArray[np.int64], n_buckets: int
+    ) -> npt.NDArray[np.int64]:
+        """Return how many documents have a value in each bucket, given how many have each cell.
+
+        `bucket_of` has the number of the bucket of each code, -1 for none.
+        """
+        owners, codes = self._scalars
+        buckets = bucket_of[codes]
+        inside = buckets >= 0
+        if not inside.all():
+            owners, buckets = owners[inside], buckets[inside]
+        if len(owners) > 1 and (owners[1:] == owners[:-1]).any():
+            # A document counts once for a bucket.
+            pairs = np.unique(owners.astype(np.int64) * n_buckets + buckets)
+            owners, buckets = np.divmod(pairs, n_buckets)
+        # The sums of whole numbers are exact.
+        counts = np.bincount(buckets, of_cells[owners], minlength=n_buckets)
+        return counts.astype(np.int64)
+
+    def count_values(self, of_cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the number of documents with a value equal to that of each code.
+
+        It is at the first of the codes that are equal.
+        """
+        return self.count_by(np.arange(len(self.values)), of_cells, len(self.values))
+
+    def shown_values(self, of_cells: npt.NDArray[np.int64]) -> Callable[[int], Scalar]:
+        """Return a function that returns a value that some document has, given a code it equals."""
+        held = np.zeros(len(self.values), dtype=np.bool_)
+        held[self.codes[of_cells[self.owners] > 0]] = True
+
+        def value_of(code: int) -> Scalar:
+            while not held[code]:
+                code += 1
+            return self.values.value(code)
+
+        return value_of
+
+    @cached_property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """The number of rows with a value equal to that of each code, as :meth:`count_values`."""
+        return self.count_values(np.bincount(self.cells, minlength=self.n_cells))
 
     def entries_of(self, rows: Rows) -> tuple[list[int], list[int]]:
         """Return the position in `rows` and the code of each entry of `rows`, in their order."""
-        starts = self.starts[rows]
-        counts = self.starts[rows + 1] - starts
+        owners, codes = self._scalars
+        cells = self.cells[rows]
+        starts, ends = np.searchsorted(owners, cells), np.searchsorted(owners, cells, "right")
+        counts = ends - starts
         of_row = np.repeat(np.arange(len(rows)), counts)
-        if self.is_single:
-            return of_row.tolist(), self.codes[starts[of_row]].tolist()
         before = np.cumsum(counts) - counts
         positions = np.repeat(starts - before, counts) + np.arange(len(of_row))
-        return of_row.tolist(), self.codes[positions].tolist()
+        return of_row.tolist(), codes[positions].tolist()
 
-    def positions(self, *, descending: bool) -> Codes:
-        """Return for each row up to the last its position in the order, twice and plus one.
+    def value_at(self, row: int, code: int) -> Scalar:
+        """Return the value of a row that equals that of a code."""
+        start, end = np.searchsorted(self.owners, [self.cells[row], self.cells[row] + 1])
+        codes: list[int] = self.codes[start:end].tolist()
+        equal = (held for held in codes if self.values.first_equal[held] == code)
+        return self.values.value(next(equal))
+
+    # The order of rows. Positions are twice the number of lower codes, and odd for a code itself,
+    # so that the place of a value that no document has is between those of codes.
+
+    def positions(self, rows: Rows, *, descending: bool) -> npt.NDArray[np.int64]:
+        """Return the position of each row in the order of values.
 
         A row of several values has the first of their positions. A row without one comes last.
         """
-        return self._descending if descending else self._ascending
+        return (self._descending if descending else self._ascending)[self.cells[rows]]
 
     @cached_property
-    def _ascending(self) -> Codes:
-        return self._positions(self.in_order[1])
+    def _ascending(self) -> npt.NDArray[np.int64]:
+        owners, codes = self._scalars
+        return self._positions(owners, codes)
 
     @cached_property
-    def _descending(self) -> Codes:
-        order, position = self.in_order
-        return self._positions(len(order) - 1 - position)
+    def _descending(self) -> npt.NDArray[np.int64]:
+        owners, codes = self._scalars
+        return self._positions(owners, len(self.values) - 1 - codes)
 
-    def _positions(self, position_of_code: Codes) -> Codes:
-        positions = np.full(self.last_row + 1, self.missing_position, dtype=np.int64)
-        if len(self.rows):
-            starts = np.flatnonzero(np.append(True, self.rows[1:] != self.rows[:-1]))
-            first = np.minimum.reduceat(position_of_code[self.codes], starts)
-            positions[self.rows[starts]] = 2 * first + 1
+    def _positions(self, owners: Array, order: Array) -> npt.NDArray[np.int64]:
+        """Return the position of each cell, given the place of each entry in the order."""
+        positions = np.full(self.n_cells, self.missing_position, dtype=np.int64)
+        if len(owners):
+            starts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
+            first = np.minimum.reduceat(order, starts).astype(np.int64)
+            positions[owners[starts]] = 2 * first + 1
         return positions
 
     @property
     def missing_position(self) -> int:
         """The position of rows without a value."""
-        return 2 * len(self.in_order[0]) + 1
+        return 2 * len(self.values) + 1
 
     def position_of(self, key: SortKey | None, *, descending: bool) -> int:
         """Return the position of a value that no document may have any more; None is no value."""
         if key is None:
             return self.missing_position
-        order = self.in_order[0]
-        position = bisect_left(order, key, key=self._sort_key)
-        is_held = position < len(order) and self._sort_key(order[position]) == key
+        code, is_held = self.values.place_of(key)
         if descending:
-            position = len(order) - position - is_held
-        return 2 * position + is_held
+            code = len(self.values) - code - is_held
+        return 2 * code + is_held
 
     def key_at(self, position: int, *, descending: bool) -> SortKey | None:
         """Return the value at a position of :meth:`positions`, or None if it has none."""
-        order = self.in_order[0]
-        if position >= 2 * len(order):
+        if position == self.missing_position:
             return None
-        return self._sort_key(
-            order[len(order) - 1 - position // 2 if descending else position // 2]
-        )
-
-    def _sort_key(self, code: int) -> SortKey:
-        return sort_key(self.value(code))
+        code = position // 2
+        return self.values.key(len(self.values) - 1 - code if descending else code)
 
 
-def _is_exact(bound: Scalar) -> bool:
-    return not isinstance(bound, str) and abs(bound) <= EXACT
+RowsAndPayloads = tuple[Sequence[int], Sequence[Mapping[str, Any]]]
+"""Some rows, and the payloads of their documents."""
+_MISSING: Any = object()
+_SPECIAL: list[Any] = [object() for _ in range(FIRST_NUMBER)]
+"""What stands for the codes below the first number in what cells hold."""
+_SPECIAL_CODES: Mapping[Any, int] = {mark: code for code, mark in enumerate(_SPECIAL)}
+_PLAIN = frozenset({str, int, float})
+_PLAIN_OR_MISSING = _PLAIN | {type(_MISSING)}
 
 
-def sort_key(value: Scalar) -> SortKey:
-    """Return the key by which values are sorted."""
-    if isinstance(value, bool):
-        return 0, value
-    if not isinstance(value, str):
-        return 1, value
-    instant = instant_of(value)
-    return (3, value) if instant is None else (2, (instant, value))
+class ColumnReader:
+    """Makes the column of a field of documents.
 
+    What a cell holds is looked up by a key: a string or number as it is, a tuple for a list of
+    these, and a :class:`_Held` for all else. Only the keys that differ are read further.
+    """
 
-class FieldColumns:
-    """The columns of the fields that were used last, limited by :data:`MAX_BYTES`."""
+    def __init__(self, field: str, last_row: int, most_bytes: int = MAX_BYTES) -> None:
+        """Begin; the distinct keys may take `most_bytes`."""
+        self._field = field
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._cells = np.zeros(last_row + 1, dtype=np.int32)
+        self._number_of: dict[Any, int] = {_MISSING: NO_FIELD}
+        self._keys_of = self._keys_by_path if "." in field else self._keys_by_name
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._lock = threading.Lock()
-        self._columns: OrderedDict[str, Column] = OrderedDict()
-        self._filtered: Counter[str] = Counter()
-        """How many filters had a field whose column was not cached."""
+    def add(self, rows: Sequence[int], payloads: Sequence[Mapping[str, Any]]) -> None:
+        """Add documents; later ones replace those of the same rows.
 
-    def knows(self, field: str) -> bool:
-        """Tell whether the column of a field is cached, so that most of it need not be read."""
-        return field in self._columns
-
-    def find(self, field: str, generation: int) -> Column:
-        """Return the column of a field, of `generation` if it is cached, or else of now."""
-        cached = self._columns.get(field)
-        if cached is not None and cached.generation == generation:
-            return cached
-        if cached is None:
-            about_to_build()
-        about_to_wait()
-        with acquired(self._lock), self._store.read_transaction() as connection:
-            cached = self._columns.get(field)
-            now = number_in_meta(connection, "generation")
-            if cached is not None and cached.generation == now:
-                return cached
-            if cached is not None and cached.generation > now:
-                # This is an earlier read transaction than the one that read the column.
-                return _read(connection, field, now)
-            column = self._bring_up(connection, field, cached, now)
-            self._columns[field] = column
-            self._columns.move_to_end(field)
-            while len(self._columns) > 1 and self._size() > MAX_BYTES:
-                self._columns.popitem(last=False)
-            return column
-
-    def matching(self, filter_: Filter) -> Matching | None:
-        """Return the rows of now that match a filter, or None if the payloads should be read.
-
-        The first filter on a field reads the payloads, which takes less time than the column. The
-        second finds that the field is filtered by again, so the column is read.
+        Raises:
+            TooManyValuesError: if the distinct values take too much memory.
         """
-        fields = fields_of(filter_)
-        if not fields or not _compares_values(filter_):
-            return None
-        if len(self._filtered) > MOST_COUNTED:
-            self._filtered.clear()
-        for field in fields:
-            if not self.knows(field):
-                self._filtered[field] += 1
-                if self._filtered[field] != 2:
-                    return None
-        columns = {field: self.find(field, -1) for field in fields}
-        first, *others = columns.values()
-        if any(column.generation != first.generation for column in others):
-            return None
-        return Matching(first.generation, first.last_row, _matching_rows(filter_, columns))
+        number_of = self._number_of
+        keys = self._keys_of(payloads)
+        new = [key for key in dict.fromkeys(keys) if key not in number_of]
+        number_of.update(zip(new, count(len(number_of) + 1), strict=False))
+        numbers = np.fromiter(map(number_of.__getitem__, keys), dtype=np.int32, count=len(keys))
+        self._cells[np.array(rows, dtype=np.intp)] = numbers
+        self._bytes += sum(map(_size_of_key, new))
+        if self._bytes > self._most_bytes:
+            raise TooManyValuesError(self._field)
 
-    def _size(self) -> int:
-        return sum(column.nbytes for column in self._columns.values())
+    def column(self, generation: int) -> Column:
+        """Return the column of the documents, which are of a generation."""
+        owners, codes, values = _entries([*self._number_of][1:])
+        return Column(self._field, generation, self._cells, owners, codes, values, len(owners))
 
-    def _bring_up(
-        self, connection: sqlite3.Connection, field: str, cached: Column | None, now: int
-    ) -> Column:
-        changed = None if cached is None else changed_rows(connection, cached.generation)
-        if cached is None or changed is None:
-            return _read(connection, field, now)
-        if len(cached.rows) > MOST_GROWTH * cached.n_read + FEW_ENTRIES:
-            return _read(connection, field, now)
-        last = last_row(connection)
-        changed = changed[changed <= cached.last_row]
-        if last - cached.last_row + len(changed) > FEW_ROWS:
-            about_to_build()
-        return _extended(connection, field, cached, changed, last, now)
+    def _keys_by_name(self, payloads: Sequence[Mapping[str, Any]]) -> list[Any]:
+        field = self._field
+        values = [payload.get(field, _MISSING) for payload in payloads]
+        if _PLAIN_OR_MISSING.issuperset(map(type, values)):
+            return values
+        return [value if type(value) in _PLAIN_OR_MISSING else _key(value) for value in values]
 
-
-def _compares_values(filter_: Filter) -> bool:
-    """Tell whether the values of fields alone decide a filter, each for itself."""
-    if isinstance(filter_, And | Or):
-        return all(map(_compares_values, filter_.parts))
-    return isinstance(filter_, AnyOf | InRange)
-
-
-def _matching_rows(filter_: Filter, columns: Mapping[str, Column]) -> Rows:
-    """Return the rows with values that match a filter, ascending."""
-    if isinstance(filter_, And | Or):
-        join = np.intersect1d if isinstance(filter_, And) else np.union1d
-        return reduce(join, (_matching_rows(part, columns) for part in filter_.parts))
-    assert isinstance(filter_, AnyOf | InRange)  # noqa: S101 - see _compares_values
-    column = columns[filter_.field]
-    return sorted_distinct(column.rows[column.accepts(filter_)[column.codes]])
-
-
-def _read(connection: sqlite3.Connection, field: str, now: int) -> Column:
-    nothing = np.empty(0, dtype=np.int64)
-    empty = Column(now, 0, nothing, nothing, Values(), 0, 0)
-    column = _extended(connection, field, empty, nothing, last_row(connection), now)
-    return replace(column, n_read=len(column.rows))
-
-
-def _extended(  # noqa: PLR0917 - what the column was and what it becomes
-    connection: sqlite3.Connection, field: str, before: Column, changed: Rows, last: int, now: int
-) -> Column:
-    """Return a column with the rows after its last one, and with other values of some rows."""
-    values = before.values
-    rows, codes = before.rows, before.codes
-    if len(changed):
-        is_changed = np.zeros(before.last_row + 1, dtype=np.bool_)
-        is_changed[changed] = True
-        is_changed = is_changed[rows]
-        some = [
-            _entries(*row_values, values)
-            for row_values in values_of_rows(connection, field, changed)
+    def _keys_by_path(self, payloads: Sequence[Mapping[str, Any]]) -> list[Any]:
+        field = self._field
+        held = ((held_values(payload, field), payload) for payload in payloads)
+        return [
+            _Held.of(values, is_single=is_single(payload, field)) if values else _MISSING
+            for values, payload in held
         ]
-        new_rows = np.concatenate([entries[0] for entries in some])
-        new_codes = np.concatenate([entries[1] for entries in some])
-        are_same = np.array_equal(rows[is_changed], new_rows)
-        if not are_same or not np.array_equal(codes[is_changed], new_codes):
-            rows = np.concatenate([rows[~is_changed], new_rows])
-            codes = np.concatenate([codes[~is_changed], new_codes])
-            order = np.argsort(rows, kind="stable")
-            rows, codes = rows[order], codes[order]
-    if last == before.last_row and rows is before.rows:
-        # What was derived of it stays right.
-        column = replace(before, generation=now)
-        column.__dict__.update({**before.__dict__, "generation": now})
-        return column
-    parts = [(rows, codes)]
-    parts += [
-        _entries(*some, values) for some in values_between(connection, field, before.last_row, last)
-    ]
-    rows = np.concatenate([part[0] for part in parts])
-    codes = np.concatenate([part[1] for part in parts])
-    return Column(now, last, rows, codes, values, len(values.keys), before.n_read)
 
 
-def _entries(
-    rows: Rows, local_codes: Codes, keys: list[tuple[int, Any]], values: Values
-) -> tuple[Rows, Codes]:
-    """Return entries with the codes of the column, each value of a row once."""
-    table = np.array(values.codes_of(keys), dtype=np.int64)
-    codes = table[local_codes] if len(keys) else local_codes
-    if len(rows) > 1 and (rows[1:] == rows[:-1]).any():
-        order = np.lexsort((codes, rows))
-        rows, codes = rows[order], codes[order]
-        first = np.append(True, (rows[1:] != rows[:-1]) | (codes[1:] != codes[:-1]))
-        rows, codes = rows[first], codes[first]
-    return rows, codes
+class _Held(NamedTuple):
+    """The parts of a cell: scalars, and what stands for the codes below the first number."""
+
+    parts: tuple[Any, ...]
+    mark: object = _MISSING
+    """So that it equals no list of a payload."""
+
+    @classmethod
+    def of(cls, held: Sequence[Any], *, is_single: bool) -> _Held:
+        """Return what a cell holds, given what every place of the field in a payload does."""
+        present = [value for value in held if value is not None]
+        parts = [] if len(present) == len(held) else [_SPECIAL[NULL]]
+        scalars = [*chain.from_iterable(map(scalars_of, present))]
+        if present and not scalars:
+            parts.append(_SPECIAL[OBJECT])
+        if not is_single:
+            parts.append(_SPECIAL[SEVERAL])
+        # To Python, True equals 1.
+        parts += [_SPECIAL[FALSE + part] if isinstance(part, bool) else part for part in scalars]
+        return cls(tuple(parts))
+
+
+def _key(value: Any) -> Any:
+    """Return a key of what a field holds that is no plain string or number."""
+    if type(value) is list and value and _PLAIN.issuperset(map(type, value)):
+        return tuple(value)
+    return _Held.of([value], is_single=not isinstance(value, Mapping | list))
+
+
+def _size_of_key(key: Any) -> int:
+    if isinstance(key, tuple):
+        return sum(map(_size_of_key, key.parts if isinstance(key, _Held) else key))
+    return BYTES_OF_A_VALUE + (len(key) if isinstance(key, str) else 0)
+
+
+def _parts(key: Any) -> list[Any]:
+    """Return the different parts of a cell, given its key."""
+    if isinstance(key, _Held):
+        return [*dict.fromkeys(map(_normal, key.parts))]
+    if isinstance(key, tuple):
+        return [_SPECIAL[SEVERAL], *dict.fromkeys(map(_normal, key))]
+    return [_normal(key)]
+
+
+def _normal(part: Any) -> Any:
+    """Cut a string where no condition compares it; a whole number may become a float."""
+    if isinstance(part, str):
+        return part if len(part) <= MAX_STRING_LENGTH else part[: MAX_STRING_LENGTH + 1]
+    return json_number(part) if isinstance(part, int) else part
+
+
+def _entries(keys: list[Any]) -> tuple[npt.NDArray[np.int32], Codes, Values]:
+    """Return the cell and the code of each entry, and the values, given the keys of the cells."""
+    owners = np.arange(FIRST_CELL, FIRST_CELL + len(keys), dtype=np.int32)
+    kinds = {*map(type, keys)}
+    if kinds == {float}:
+        # There may be many of them, and numpy sorts them in a tenth of the time.
+        numbers, places = np.unique(np.array(keys, dtype=np.float64), return_inverse=True)
+        return owners, (FIRST_NUMBER + places).astype(np.int32), Values.of_numbers(numbers)
+    if kinds <= _PLAIN:
+        parts = [*map(_normal, keys)]
+    else:
+        cells = [*map(_parts, keys)]
+        sizes = np.fromiter(map(len, cells), dtype=np.intp, count=len(cells))
+        owners = np.repeat(owners, sizes)
+        parts = [*chain.from_iterable(cells)]
+    values = Values.of(part for part in dict.fromkeys(parts) if part not in _SPECIAL_CODES)
+    ordered = chain(values.numbers.tolist(), values.times, values.strings)
+    code_of = {**_SPECIAL_CODES, **dict(zip(ordered, count(FIRST_NUMBER), strict=False))}
+    codes = np.fromiter(map(code_of.__getitem__, parts), dtype=np.int32, count=len(parts))
+    return owners, codes, values
+
+
+def _between(values: Any, bounds: Mapping[str, Any], first: int) -> slice:
+    """Return the codes of the ascending `values` within bounds; `first` is that of the first."""
+    start, end = 0, len(values)
+    for name, bound in bounds.items():
+        search = bisect_left if name in {"gte", "lt"} else bisect_right
+        position = search(values, bound)
+        start, end = (position, end) if name in {"gt", "gte"} else (start, position)
+    return slice(first + start, first + max(start, end))
+
+
+def _numbers(ascending: list[Any]) -> Array:
+    """Return numbers as floats, unless a whole one among them is no float."""
+    large = (value for value in ascending if isinstance(value, int) and abs(value) > EXACT)
+    if any(int(float(value)) != value for value in large):
+        return _objects(ascending)
+    return np.array(ascending, dtype=np.float64)
+
+
+def _objects(values: list[Any]) -> Array:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _bytes(raw: bytes) -> Array:
+    return np.frombuffer(raw, dtype=np.uint8)
+
+
+def _size_of_strings(strings: Array) -> int:
+    """Return about the bytes of memory of strings, by a sample of a thousand."""
+    sample = strings[:: max(1, len(strings) // 1000)]
+    length = sum(map(len, sample)) / max(1, len(sample))
+    return round(len(strings) * (BYTES_OF_A_VALUE + length))

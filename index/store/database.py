@@ -31,7 +31,7 @@ from hummingbit.index.store.connections import (
     RowReader,
     errors_of,
 )
-from hummingbit.index.store.fields import forget_runs, outdated_fields, set_indexed_fields
+from hummingbit.index.store.fields import has_earlier_tables, set_indexed_fields, upgrade
 
 # The last generation that a store acknowledged, in a small file beside it.
 #
@@ -369,9 +369,9 @@ class Database(RowReader, Inherited):
             self._writer.execute("COMMIT")
             self.lost = None
             self.incarnation = read_incarnation(self._writer)
-        if outdated := outdated_fields(self._writer):
+        if has_earlier_tables(self._writer):
             self._writer.execute("BEGIN IMMEDIATE")
-            forget_runs(self._writer, outdated)
+            upgrade(self._writer)
             self._writer.execute("COMMIT")
         # The log exists from the first read on.
         generation = number_in_meta(self._writer, "generation")

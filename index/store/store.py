@@ -27,7 +27,7 @@ from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import about_to_hold, begin_stage, checkpoint, release_interpreter
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import StoreError
-from hummingbit.index.filters import Filter, read_field, read_payload
+from hummingbit.index.filters import Filter, ids_of
 from hummingbit.index.kept_vectors import FLOAT32, pack_vector, unpack_vector
 from hummingbit.index.languages import AUTO, find_language
 from hummingbit.index.passages import CodeColumn, DocumentCodes, PassageCodes
@@ -63,33 +63,29 @@ from hummingbit.index.store.annotations import (
     read_records,
     write_records,
 )
+from hummingbit.index.store.columns import Column
 from hummingbit.index.store.connections import PARAMETERS, in_chunks
 from hummingbit.index.store.database import Database
-from hummingbit.index.store.fields import (
-    LAST_CHANGE,
-    RUNS_AT_ONCE,
-    changed_rows,
+from hummingbit.index.store.expiries import (
     count_expired,
-    cover,
-    cover_after,
     derive_expiries,
     expired_documents,
-    filter_rows,
     has_expiries,
-    indexed_fields,
-    is_covered,
     make_expiry_tables,
-    matching_between,
-    matching_in_runs,
-    matching_rows,
     next_expiry,
-    record_changed_rows,
-    repack,
     set_expiries,
-    set_indexed_fields,
     unexpired,
-    update_values,
-    where,
+)
+from hummingbit.index.store.fields import (
+    LAST_CHANGE,
+    changed_rows,
+    document_rows,
+    forget_columns,
+    indexed_fields,
+    record_changed_rows,
+    rows_by_payloads,
+    save_column,
+    set_indexed_fields,
 )
 
 # Codes in blocks of thousands, so that a million of them load as one array.
@@ -353,7 +349,7 @@ class Changes:
         stored = in_chunks(self._connection, query, storable_ids(ids))
         if within is not None:
             rows = np.array(sorted(row for row, _ in stored), dtype=np.int64)
-            inside = {*filter_rows(self._connection, within, rows).tolist()}
+            inside = {*rows_by_payloads(self._connection, within, rows).tolist()}
             stored = [record for record in stored if record[0] in inside]
         return self._delete_rows(stored)
 
@@ -391,23 +387,22 @@ class Changes:
             self.has_expiries = True
         set_expiries(self._connection, expiries)
 
-    def delete_where(self, filter_: Filter) -> list[int]:
-        """Delete the documents that match the filter; see :meth:`delete`."""
-        matching: list[int] = matching_rows(self._connection, filter_).tolist()
+    def delete_rows(self, rows: Rows) -> list[int]:
+        """Delete the documents in these rows; see :meth:`delete`."""
         query = "SELECT row, length(code) FROM documents WHERE row IN "
-        return self._delete_rows(in_chunks(self._connection, query, matching))
+        return self._delete_rows(in_chunks(self._connection, query, rows.tolist()))
 
     def update_payloads(
-        self, updates: Sequence[PayloadUpdate], matching: Sequence[Matching | None]
+        self, updates: Sequence[PayloadUpdate], matching: Sequence[Rows | None]
     ) -> tuple[int, int]:
         """Change the payloads of documents; each update sees what those before it did.
 
-        `matching` has the rows that match the filter of each update, as far as they are known.
-        Return how many documents were selected, and how many payloads changed.
+        `matching` has the rows that match the filter of each update; None if ids give them. Return
+        how many documents were selected, and how many payloads changed.
         """
         selected = changed = np.empty(0, dtype=np.int64)
-        for update, known in zip(updates, matching, strict=True):
-            rows = self._rows_to_update(update, known, changed)
+        for update, rows_of_filter in zip(updates, matching, strict=True):
+            rows = self._rows_to_update(update, rows_of_filter, changed)
             some_selected, some_changed = self._update(update, rows)
             selected = np.union1d(selected, some_selected)
             changed = np.union1d(changed, some_changed)
@@ -415,41 +410,37 @@ class Changes:
             record_changed_rows(self._connection, self.generation + 1, changed)
         return len(selected), len(changed)
 
-    def _rows_to_update(self, update: PayloadUpdate, known: Matching | None, changed: Rows) -> Rows:
+    def _rows_to_update(self, update: PayloadUpdate, matching: Rows | None, changed: Rows) -> Rows:
         """Return the rows that an update selects, if those before it changed some rows."""
-        if update.filter is None:
+        ids = update.ids if update.filter is None else ids_of(update.filter)
+        if ids is not None:
             query = "SELECT row FROM documents WHERE id IN "
-            found = in_chunks(self._connection, query, storable_ids(update.ids or ()))
+            found = in_chunks(self._connection, query, storable_ids(ids))
             rows = np.unique(np.array([row for (row,) in found], dtype=np.int64))
-        elif known is None or known.generation != self.generation:
-            rows = np.unique(matching_rows(self._connection, update.filter))
+            if update.filter is not None:
+                rows = rows_by_payloads(self._connection, update.filter, rows)
         else:
-            kept = np.setdiff1d(known.rows, changed, assume_unique=True)
-            rows = np.union1d(kept, filter_rows(self._connection, update.filter, changed))
+            assert update.filter is not None and matching is not None  # noqa: S101, PT018
+            kept = np.setdiff1d(matching, changed, assume_unique=True)
+            rows = np.union1d(kept, rows_by_payloads(self._connection, update.filter, changed))
         expired = [row for row, _ in self._expired()]
         return rows[~np.isin(rows, expired)] if expired else rows
 
     def _update(self, update: PayloadUpdate, rows: Rows) -> tuple[Rows, Rows]:
-        """Change the payloads of `rows`, and the indexes of fields.
+        """Change the payloads of `rows`.
 
         Return the rows of documents among them, and those that changed.
         """
         found: list[int] = []
         changed: list[int] = []
         expiries: list[tuple[int, float | None]] = []
-        values: dict[str, tuple[list[int], list[Any]]] = {
-            field: ([], [])
-            for field in indexed_fields(self._connection)
-            if update.may_change(field)
-        }
         for start in range(0, len(rows), UPDATED_AT_ONCE):
             release_interpreter()
             stored = self._whole(rows[start : start + UPDATED_AT_ONCE])
-            payloads = [payload for *_, payload in stored]
-            befores = _parse_payloads(payloads)
+            befores = _parse_payloads([payload for *_, payload in stored])
             afters = payloads_to_json([*map(update.apply, befores)])
             records: list[tuple[int, str, bytes]] = []
-            for columns, before, after in zip(stored, befores, afters, strict=True):
+            for columns, after in zip(stored, afters, strict=True):
                 row, id_, code, text, vector, payload = columns
                 found.append(row)
                 if after == payload:
@@ -457,19 +448,8 @@ class Changes:
                 records.append((row, after, checksum(id_, code, after, text, vector)))
                 if EXPIRES_AT in after or EXPIRES_AT in payload:
                     expiries.append((row, expiry_of(json.loads(after))))
-                read = read_payload(after) if values else {}
-                for field, (rows_of_field, values_of_field) in values.items():
-                    value = read_field(read, field)
-                    # Python takes True for 1.
-                    if repr(value) != repr(read_field(before, field)):
-                        rows_of_field.append(row)
-                        values_of_field.append(value)
             changed += [row for row, *_ in records]
             self._write_payloads(records)
-        for field, (rows_of_field, values_of_field) in values.items():
-            if rows_of_field:
-                of_field = np.array(rows_of_field, dtype=np.int64)
-                update_values(self._connection, field, of_field, values_of_field)
         if expiries:
             self._set_expiries(expiries)
         return np.array(found, dtype=np.int64), np.array(changed, dtype=np.int64)
@@ -567,7 +547,6 @@ class Changes:
         self._prepared = True
         if self._inserted:
             append_block(self._connection, self._column, join_blocks(self._inserted))
-            cover_after(self._connection, self.last_row - self._last_row_before)
         self._removed -= fold_some(
             self._connection,
             self._column,
@@ -588,8 +567,8 @@ class Changes:
 
     def describe(self, description: Description) -> None:
         """Replace the description of the collection; the generation is unchanged."""
-        # The indexes that came with the store are not trusted.
-        repack(self._connection)
+        # The columns that came with the store are not trusted.
+        forget_columns(self._connection)
         derive_expiries(self._connection)
         self._write_meta(**description.meta, incarnation=new_incarnation())
         self._commit(self.generation)
@@ -631,11 +610,11 @@ class Changes:
         set_indexed_fields(self._connection, fields)
         self._commit(self.generation)
 
-    def cover_fields(self) -> bool:
-        """Pack a few runs of indexed fields and tell whether any are left, in this generation."""
-        unfinished = cover(self._connection, RUNS_AT_ONCE)
+    def save_columns(self, columns: Iterable[Column]) -> None:
+        """Save the columns of indexed fields; the generation is unchanged."""
+        for column in columns:
+            save_column(self._connection, column)
         self._commit(self.generation)
-        return unfinished
 
     def set_bookmark(self, key: str, value: str | None) -> None:
         """Store the progress of a job in this transaction, or delete it if `value` is None."""
@@ -650,7 +629,7 @@ class Changes:
     def rewrite_codes(self, block: Block) -> None:
         """Replace all blocks by the codes of all documents; the generation is unchanged."""
         rewrite_blocks(self._connection, self._column, block)
-        repack(self._connection)
+        forget_columns(self._connection)
         self._write_meta(removed=0)
         self._commit(self.generation)
 
@@ -726,8 +705,6 @@ def _stored_columns(
 # Reads the documents of a store and checks them against their checksums.
 
 
-# Reading so many payloads takes some tens of milliseconds.
-ROWS_OF_A_SLICE = 20_000
 # The number of documents that are read between two checkpoints.
 ROWS_AT_ONCE = 500
 STORED = "row, id, code, text, vector, payload, checksum"
@@ -848,55 +825,44 @@ class DocumentReader(Database):
             stored = in_chunks(connection, query, storable_ids([id_]))
         return self._parse_some(stored)[0] if stored else None
 
-    def count_matching(self, filter_: Filter) -> int:
-        """Return the number of documents of one generation that match the filter."""
-        with self.read_transaction() as connection:
-            last, count = last_row(connection), 0
-            condition, values = where(connection, filter_)
-            between = f"row > :after AND row <= :to AND {condition}"
-            query = f"SELECT count(*) FROM {unexpired(connection)} WHERE {between}"  # noqa: S608 - made of fixed parts
-            for after in range(0, last, ROWS_OF_A_SLICE):
-                checkpoint()
-                bounds = {"after": after, "to": after + ROWS_OF_A_SLICE}
-                count += int(connection.execute(query, {**values, **bounds}).fetchone()[0])
-            return count
+    def count_rows(self, rows: Rows) -> int:
+        """Return the number of documents in these rows, which ascend, that have not expired."""
+        with self.reading() as connection:
+            present = document_rows(connection, unexpired(connection))
+        return len(np.intersect1d(rows, present, assume_unique=True))
 
     def scroll(
-        self, limit: int, after: int, up_to: int | None, filter_: Filter | None
+        self, limit: int, after: int, up_to: int | None, rows: Rows | None = None
     ) -> tuple[list[StoredDocument], int]:
         """Return the first documents after row `after`, and the last row that was ever assigned.
 
-        Rows after `up_to`, and those that do not match the filter, are left out.
+        Rows after `up_to` are left out, and those that are not among the ascending `rows`.
         """
         with self.read_transaction() as connection:
             last = last_row(connection)
-            if filter_ is not None and is_covered(connection, filter_):
-                to = last if up_to is None else up_to
-                return self._scroll_in_runs(connection, limit, filter_, after, to), last
-            condition, values = ("1", {}) if filter_ is None else where(connection, filter_)
+            to = last if up_to is None else up_to
+            if rows is not None:
+                some = rows[(rows > after) & (rows <= to)]
+                return self._scroll_rows(connection, limit, some), last
             query = f"""
                 SELECT {STORED} FROM {unexpired(connection)}
-                WHERE row > :after AND row <= :up_to AND {condition} ORDER BY row LIMIT :limit
+                WHERE row > ? AND row <= ? ORDER BY row LIMIT ?
             """  # noqa: S608 - made of fixed parts
-            bounds = {"after": after, "up_to": last if up_to is None else up_to, "limit": limit}
-            stored = connection.execute(query, {**values, **bounds})
-            return self._parse_documents(stored), last
+            return self._parse_documents(connection.execute(query, (after, to, limit))), last
 
-    def _scroll_in_runs(
-        self, connection: sqlite3.Connection, limit: int, filter_: Filter, after: int, up_to: int
+    def _scroll_rows(
+        self, connection: sqlite3.Connection, limit: int, rows: Rows
     ) -> list[StoredDocument]:
-        """Return the documents of :meth:`scroll` by the indexes of fields."""
+        """Return the first documents in some ascending rows."""
         documents: list[StoredDocument] = []
+        query = f"SELECT {STORED} FROM {unexpired(connection)} WHERE row IN "  # noqa: S608 - fixed parts
         at_once = min(limit, PARAMETERS)
-        source = unexpired(connection)
-        for rows in matching_in_runs(connection, filter_, after, up_to):
-            for start in range(0, len(rows), at_once):
-                some: list[int] = rows[start : start + at_once].tolist()
-                query = f"SELECT {STORED} FROM {source} WHERE row IN "  # noqa: S608 - fixed parts
-                documents += self._parse_some(sorted(in_chunks(connection, query, some)))
-                if len(documents) >= limit:
-                    return documents[:limit]
-        return documents
+        for start in range(0, len(rows), at_once):
+            some: list[int] = rows[start : start + at_once].tolist()
+            documents += self._parse_some(sorted(in_chunks(connection, query, some)))
+            if len(documents) >= limit:
+                break
+        return documents[:limit]
 
     def _parse_documents(self, stored: Iterable[tuple[Any, ...]]) -> list[StoredDocument]:
         """Read stored documents in slices."""
@@ -996,18 +962,6 @@ class LaterRows(NamedTuple):
     def write(self) -> tuple[int, Codes, Rows, Rows]:
         """The arguments of :meth:`hummingbit.index.engines.segments.IndexSnapshot.with_changes`."""
         return self.generation, self.codes, self.rows, self.removed
-
-
-class Matching(NamedTuple):
-    """The rows of a generation that match a filter, ascending, up to a last row.
-
-    Unless it is `complete`, there are rows after the last row, which were not tested.
-    """
-
-    generation: int
-    last_row: int
-    rows: Rows
-    complete: bool = True
 
 
 class Store(DocumentReader):
@@ -1153,7 +1107,7 @@ class Store(DocumentReader):
                 last_row(connection),
             )
 
-    def indexed_fields(self) -> dict[str, int]:
+    def indexed_fields(self) -> list[str]:
         """See :func:`hummingbit.index.store.fields.indexed_fields`."""
         with self.reading() as connection:
             return indexed_fields(connection)
@@ -1163,57 +1117,11 @@ class Store(DocumentReader):
         with self.reading() as connection:
             return read_field_types(connection)
 
-    def is_covered(self, filter_: Filter, *, wholly: bool = False) -> bool:
-        """See :func:`hummingbit.index.store.fields.is_covered`."""
-        with self.reading() as connection:
-            return is_covered(connection, filter_, wholly=wholly)
-
-    def matching(self, filter_: Filter, after: int = 0) -> Matching:
-        """Return the rows of one generation after `after` that match the filter.
-
-        They may include rows of deleted documents.
-        """
-        with self.read_transaction() as connection:
-            rows = matching_rows(connection, filter_, after)
-            generation = number_in_meta(connection, "generation")
-            return Matching(generation, last_row(connection), rows)
-
-    def rematch(self, filter_: Filter, earlier: Matching) -> Matching:
-        """Return the rows of one generation that match the filter, given those of an `earlier` one.
-
-        Rows that were added, and those whose payloads were changed, are tested.
-        """
-        with self.read_transaction() as connection:
-            changed = changed_rows(connection, earlier.generation)
-            if changed is None:
-                rows = matching_rows(connection, filter_)
-            else:
-                rows = earlier.rows
-                changed = changed[changed <= earlier.last_row]
-                if len(changed):
-                    kept = rows[~np.isin(rows, changed, assume_unique=True)]
-                    rows = np.union1d(kept, filter_rows(connection, filter_, changed))
-                later = matching_rows(connection, filter_, earlier.last_row)
-                rows = np.concatenate([rows, later])
-            generation = number_in_meta(connection, "generation")
-            return Matching(generation, last_row(connection), rows)
-
     def payloads_changed_since(self, generation: int) -> list[StoredDocument]:
         """Return the documents whose payloads a later generation changed, or all if unknown."""
         with self.read_transaction() as connection:
             rows = changed_rows(connection, generation)
             return self.read_contents() if rows is None else self.read_documents(rows.tolist())
-
-    def matching_slice(self, filters: Sequence[Filter], after: int, rows: int) -> list[Matching]:
-        """Do as :meth:`matching` for several filters and the next `rows` rows.
-
-        The `last_row` of a result is the last row that was tested.
-        """
-        with self.read_transaction() as connection:
-            last, generation = last_row(connection), number_in_meta(connection, "generation")
-            up_to = min(after + rows, last)
-            parts = matching_between(connection, filters, after, up_to)
-            return [Matching(generation, up_to, part, complete=up_to == last) for part in parts]
 
     @contextmanager
     def writing(self) -> Iterator[Changes]:

@@ -507,3 +507,16 @@ def test_dates_and_numbers_of_numpy_are_those_of_payloads_and_filters(tmp_path: 
             InputError, match="set: a value is of type object, which JSON does not have"
         ):
             notes.update_payload(ids=["b"], set={"weight": object()})
+
+
+def test_times_of_any_zone_are_found_by_their_instant(tmp_path: Path) -> None:
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    times = pd.to_datetime(["2024-05-01T12:00:00Z", "2024-05-02T00:00:00Z"]).tz_convert(
+        "Asia/Tokyo"
+    )
+    frame = pd.DataFrame({"id": ["a", "b"], "text": ["jam", "tea"], "on": times})
+    with Collection.create(tmp_path / "d", "notes", encoder=None) as notes:
+        notes.add(frame)
+        notes.add(["sun"], ids=["c"], payloads=[{"on": "2024-05-01T12:00:00Z"}])
+        assert notes.count({"field": "on", "eq": noon}) == 2
+        assert notes.count({"field": "on", "in": [times[0], date(2024, 5, 2)]}) == 3

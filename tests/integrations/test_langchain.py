@@ -573,8 +573,12 @@ def test_dates_and_numbers_of_numpy_are_values_of_filters(
     store = HummingbitVectorStore(articles)
     noon = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
     store.add_texts(["bread and jam"], [{"baked": noon, "loaves": np.int64(3)}], ids=["jam"])
+    tokyo = datetime.timezone(datetime.timedelta(hours=9))
     for filter_ in (
         {"baked": noon},
+        {"baked": noon.astimezone(tokyo)},
+        {"field": "baked", "in": [noon.astimezone(tokyo), "2024-05-03"]},
+        {"baked": "2024-05-01T12:00:00Z"},
         {"loaves": np.int64(3)},
         {"field": "baked", "gte": noon, "lt": datetime.date(2024, 5, 2)},
     ):

@@ -550,7 +550,7 @@ def test_a_column_of_groups_is_not_read_where_other_searches_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hummingbit.service.batching.QUICK_SECONDS", 60.0)
-    monkeypatch.setattr("hummingbit.index.store.columns.FEW_ROWS", 2)
+    monkeypatch.setattr("hummingbit.index.store.fields.FEW_ROWS", 2)
     collection = code_collection(tmp_path, N_BITS)
     documents = [
         Document(id=f"d{n}", code=f"{n:04x}", payload={"parent": f"p{n // 3}"}) for n in range(30)

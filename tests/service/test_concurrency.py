@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from hummingbit.foundation.slices import Cancelled, FairSemaphore, about_to_hold, checkpoint
-from hummingbit.index.store.store import Store
+from hummingbit.index.store import fields
 from hummingbit.service.concurrency import SMALL_ANSWER, ConcurrencyLimiter
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.settings import Settings
@@ -25,14 +25,14 @@ SECONDS = 120.0
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Hold every pass over payloads until the event is set."""
-    go_on, real = threading.Event(), Store.matching_slice
+    """Hold all reading of columns until the event is set."""
+    go_on, real = threading.Event(), fields.read_columns
 
-    def matching_slice(self: Store, *args: Any) -> Any:
+    def read_columns(*args: Any) -> Any:
         go_on.wait(SECONDS)
-        return real(self, *args)
+        return real(*args)
 
-    monkeypatch.setattr(Store, "matching_slice", matching_slice)
+    monkeypatch.setattr(fields, "read_columns", read_columns)
     yield go_on
     go_on.set()
 
@@ -81,7 +81,7 @@ def test_cheap_searches_and_health_are_answered_while_filters_wait(
 def test_a_filter_that_is_known_does_not_wait_for_those_that_are_not(
     tmp_path: Path, held: threading.Event
 ) -> None:
-    known, unknown = {"field": "n", "gte": 5}, {"field": "n", "gte": 6}
+    known, unknown = {"field": "n", "gte": 5}, {"field": "m", "gte": 6}
     with running_service(make_data_folder(tmp_path)) as client:
         fill(client)
         held.set()

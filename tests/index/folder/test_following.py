@@ -332,7 +332,7 @@ def test_a_list_of_a_later_moment_is_not_taken_for_an_earlier_one(
     followed = reader.collection("c")
     assert isinstance(followed, Collection)
     assert len(followed.search([Query(code="0000")], 100, filter=LOW).hits[0]) == 10
-    matching = followed._published_index._matching
+    fields = followed._payload_fields
     caught_up = followed._published_index.catch_up
 
     def overtaken() -> PublishedGeneration:
@@ -342,14 +342,17 @@ def test_a_list_of_a_later_moment_is_not_taken_for_an_earlier_one(
         collection.upsert(code_documents(["0000"] * 10, prefix="e"))
         collection.delete(["e3"])
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(matching.find, LOW, 3).result()
+            pool.submit(fields.rows, LOW, 3).result()
         return published
 
     collection.delete(["d9"])
     monkeypatch.setattr(followed._published_index, "catch_up", overtaken)
     with followed._published_index.target_in_transaction(LOW) as searched:
-        number = searched.published.generation.number
-    assert number == collection.generation
+        generation = searched.published.generation
+        assert searched.allowed_rows is not None
+        assert generation.live_rows(searched.allowed_rows).tolist() == [*range(1, 10)]
+    assert generation.number == 2
+    reader.follow()
     for _ in range(2):
         result = followed.search([Query(code="0000")], 100, filter=LOW)
         ids = [hit.id for hit in result.hits[0]]

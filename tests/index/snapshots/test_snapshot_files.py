@@ -33,6 +33,7 @@ from hummingbit.index.errors import (
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.records import Query
 from hummingbit.index.snapshots import RECORD, STORE, TAR
+from hummingbit.index.store.columns import ColumnReader
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.faults.disks import fill as fill_disk
 from tests.support.faults.disks import small_disk
@@ -428,7 +429,7 @@ def test_while_an_index_is_built_others_are_made_and_dropped(
         assert folder.collection("appears") is appears.result()
 
 
-def test_indexes_of_fields_are_made_anew_of_the_payloads(data: Path, tmp_path: Path) -> None:
+def test_columns_of_fields_are_made_anew_of_the_payloads(data: Path, tmp_path: Path) -> None:
     """What a snapshot says of them is not taken on trust."""
     with DataFolder(data, writable=True) as folder:
         folder.collection("recipes").set_indexed_fields(["at"])
@@ -436,8 +437,8 @@ def test_indexes_of_fields_are_made_anew_of_the_payloads(data: Path, tmp_path: P
     path = tmp_path / "store.sqlite"
     path.write_bytes(whole[STORE])
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE fields SET covered = 1 << 60")
-        connection.execute("INSERT INTO field_runs VALUES (1, 'at', 9, x'00', 0)")
+        packed = ColumnReader("at", 40).column(1).pack()
+        connection.execute("UPDATE columns SET generation = 1, packed = ?", (packed,))
         connection.commit()
     raw = path.read_bytes()
     record = {**json.loads(whole[RECORD]), "store_sha256": sha256(raw).hexdigest()}

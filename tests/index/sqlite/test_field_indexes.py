@@ -1,10 +1,10 @@
-"""Indexes of fields: the same documents as without, whatever was written and lost."""
+"""Payload fields, indexed or not: the documents that match, whatever was written and lost."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-import zlib
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -16,38 +16,34 @@ from hypothesis import strategies as st
 
 from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from hummingbit.index.collection import Collection
-from hummingbit.index.filters import (
-    MAX_STRING_LENGTH,
-    AnyOf,
-    Filter,
-    InRange,
-    check_indexed_fields,
-    implied_filter,
-    parse_filter,
-)
+from hummingbit.index.facets import parse_facets
+from hummingbit.index.filters import Filter, check_indexed_fields, parse_filter
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description, payload_to_json
-from hummingbit.index.store import fields as field_indexes
-from hummingbit.index.store import store
+from hummingbit.index.store import columns, fields, store
 from hummingbit.index.store.connections import in_chunks
-from hummingbit.index.store.fields import cost_of_list, pack_field
+from hummingbit.index.store.fields import PayloadFields, make_earlier_tables
 from hummingbit.index.store.store import Store
 from tests.support.oracles.filters import FILTERS, PAYLOADS
 
-RUN = 4
 FIELDS = ["a", "b", "é", "a.b", 'a"', "b.a.b.a"]
 FILTER = parse_filter({"field": "n", "gte": 3})
+SECONDS = 120.0
 
 
 @pytest.fixture(autouse=True)
-def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(field_indexes, "RUN_ROWS", RUN)
+def _columns_of_few_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fields, "MOST_BEHIND", 4)
+    monkeypatch.setattr(fields, "DOCUMENTS_AT_ONCE", 3)
+    monkeypatch.setattr(columns, "FEW_ENTRIES", 20)
 
 
-def opened(path: Path, fields: list[str] | None = None) -> Collection:
+def opened(path: Path, indexed: list[str] | None = None) -> Collection:
     if not path.exists():
-        Store.create(path, Description("c", 8), indexed_fields=fields or [])
+        Store.create(path, Description("c", 8), indexed_fields=indexed or [])
     return Collection(Store(path, writable=True))
 
 
@@ -56,8 +52,13 @@ def document(number: int, **payload: Any) -> Document:
 
 
 @pytest.fixture
-def collection(tmp_path: Path) -> Iterator[Collection]:
-    collection = opened(tmp_path / "store.sqlite", ["n"])
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.sqlite"
+
+
+@pytest.fixture
+def collection(path: Path) -> Iterator[Collection]:
+    collection = opened(path, ["n"])
     for start in range(0, 30, 3):
         collection.upsert([document(number) for number in range(start, start + 3)])
     yield collection
@@ -82,6 +83,12 @@ def expected(payloads: dict[str, dict[str, Any]], filter_: Filter) -> set[str]:
     return {id_ for id_, payload in payloads.items() if filter_.matches(payload)}
 
 
+def saved(path: Path) -> dict[str, int | None]:
+    """Return the size of the saved column of each indexed field."""
+    with closing(sqlite3.connect(path)) as connection:
+        return dict(connection.execute("SELECT field, length(packed) FROM columns"))
+
+
 WRITES = st.lists(
     st.one_of(
         st.dictionaries(st.sampled_from("0123456789abcdef"), PAYLOADS, min_size=1, max_size=6),
@@ -97,10 +104,10 @@ WRITES = st.lists(
 @given(WRITES, st.lists(FILTERS, min_size=1, max_size=4), st.sets(st.sampled_from(FIELDS)))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 def test_indexes_change_no_answer(
-    tmp_path_factory: pytest.TempPathFactory, writes: list[Any], asked: list[Any], fields: set[str]
+    tmp_path_factory: pytest.TempPathFactory, writes: list[Any], asked: list[Any], indexed: set[str]
 ) -> None:
     path = tmp_path_factory.mktemp("c") / "store.sqlite"
-    collection = opened(path, sorted(fields))
+    collection = opened(path, sorted(indexed))
     payloads: dict[str, dict[str, Any]] = {}
     try:
         for write in writes:
@@ -138,176 +145,199 @@ def _read_back(payload: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
-def test_most_of_a_filter_is_found_by_the_fields_that_are_indexed() -> None:
-    both = parse_filter({"and": [{"field": "n", "eq": 1}, {"field": "m", "eq": 2}]})
-    assert implied_filter(both, {"n"}) == parse_filter({"and": [{"field": "n", "eq": 1}]})
-    assert implied_filter(both, {"n", "m"}) is both
-    either = parse_filter({"or": [{"field": "n", "eq": 1}, {"field": "m", "eq": 2}]})
-    assert implied_filter(either, {"n"}) is None
-    assert implied_filter(parse_filter({"not": {"field": "m", "eq": 2}}), {"n"}) is None
-
-
-def test_what_is_damaged_is_told_and_passed_over(collection: Collection, tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE field_runs SET packed = x'00' WHERE first_row = 5")
-    right = {str(number) for number in range(3, 30)}
-    assert found(collection, FILTER) == (right, right, len(right))
-    problem = "the index of the field 'n' is damaged from row 5"
-    assert collection.verify().problems == [problem]
-    collection.compact()
-    assert collection.verify().problems == []
-    assert found(collection, FILTER) == (right, right, len(right))
-
-
-def test_what_a_version_without_indexes_wrote_is_found_and_indexed_later(
-    collection: Collection,
+def test_the_columns_of_indexed_fields_are_saved_once_they_are_far_ahead(
+    collection: Collection, path: Path
 ) -> None:
-    with collection.store.writing() as changes:
-        changes._connection.execute("UPDATE fields SET covered = 8")
-        changes.commit_bookmark()
-    right = {str(number) for number in range(3, 30)}
-    assert not collection.store.is_covered(FILTER)
-    assert found(collection, FILTER) == (right, right, len(right))
-    for number in range(30, 60):
-        collection.upsert([document(number)])
-    assert collection.store.indexed_fields()["n"] == 60
-    assert found(collection, FILTER)[2] == 57
-    assert collection.verify().problems == []
-
-
-def test_runs_of_deleted_documents_are_given_back(collection: Collection) -> None:
-    for _ in range(40):
-        collection.upsert([document(number) for number in range(30)])
-    with collection.store.read_transaction() as connection:
-        (runs,) = connection.execute("SELECT count(*) FROM field_runs").fetchone()
-        covered = field_indexes.indexed_fields(connection)["n"]
-    assert covered // RUN > 300
-    assert runs < 100
     assert found(collection, FILTER)[2] == 27
+    assert saved(path) == {"n": None}
+    collection.close()
+    size = saved(path)["n"]
+    assert size
+    with closing(opened(path)) as again:
+        again.upsert([document(number) for number in range(30, 33)])
+        assert found(again, FILTER)[2] == 30
+    assert saved(path)["n"] == size
+    with closing(opened(path)) as again:
+        again.upsert([document(number) for number in range(33, 40)])
+        again.set_indexed_fields(["n", "m"])
+        assert found(again, FILTER)[2] == 37
+    assert (saved(path)["n"] or 0) > size
+    assert saved(path)["m"]
+    with closing(opened(path)) as again:
+        again.set_indexed_fields([])
+        assert again.indexed_fields == ()
+        assert found(again, FILTER)[2] == 37
+    assert saved(path) == {}
 
 
-def test_a_reader_uses_the_indexes_of_the_writer(collection: Collection, tmp_path: Path) -> None:
-    reader = Collection(Store(tmp_path / "store.sqlite", writable=False))
+def test_a_saved_column_is_read_in_place_of_the_payloads(
+    collection: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection.set_indexed_fields(["n"])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("""UPDATE documents SET payload = '{"n": -1}' WHERE id < '9'""")
+    reader = Collection(Store(path, writable=False))
     try:
-        assert reader.indexed_fields == ("n",)
-        assert reader.knows_filter(FILTER)
-        assert found(reader, FILTER) == found(collection, FILTER)
-        collection.upsert([document(number) for number in range(30, 50)])
-        reader.follow()
-        assert found(reader, FILTER)[2] == 47
+        assert reader.count(FILTER) == 27
+        assert [problem for problem in reader.verify().problems if "column" in problem] == [
+            "the saved column of the field 'n' is damaged"
+        ]
     finally:
         reader.close()
 
 
+def test_what_is_damaged_is_told_and_passed_over(collection: Collection, path: Path) -> None:
+    collection.set_indexed_fields(["n"])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE columns SET packed = x'00'")
+    right = {str(number) for number in range(3, 30)}
+    with closing(opened(path)) as again:
+        assert found(again, FILTER) == (right, right, len(right))
+        assert again.verify().problems == ["the saved column of the field 'n' is damaged"]
+        again.compact()
+        assert again.verify().problems == []
+        assert found(again, FILTER) == (right, right, len(right))
+
+
+def test_the_indexes_of_an_earlier_version_are_replaced(collection: Collection, path: Path) -> None:
+    right = {str(number) for number in range(3, 30)}
+    collection.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE columns")
+        make_earlier_tables(connection)
+        connection.execute("INSERT INTO fields VALUES ('n', 8, 0), ('m', 0, 0)")
+        connection.execute("INSERT INTO field_runs VALUES (1, 'n', 4, x'00', 7)")
+    with closing(Collection(Store(path, writable=False))) as reader:
+        assert reader.indexed_fields == ("m", "n")
+        assert found(reader, FILTER) == (right, right, len(right))
+        assert reader.verify().problems == []
+    with closing(opened(path)) as writer:
+        assert writer.indexed_fields == ("m", "n")
+        assert found(writer, FILTER) == (right, right, len(right))
+        assert writer.verify().problems == []
+    assert saved(path).keys() == {"m", "n"}
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT count(*) FROM sqlite_master WHERE name IN ('fields', 'field_runs')"
+        assert connection.execute(query).fetchone() == (0,)
+
+
+def test_a_reader_uses_the_columns_of_the_writer(collection: Collection, path: Path) -> None:
+    collection.set_indexed_fields(["n"])
+    reader = Collection(Store(path, writable=False))
+    try:
+        assert reader.indexed_fields == ("n",)
+        assert not reader.knows_filter(FILTER)
+        assert found(reader, FILTER) == found(collection, FILTER)
+        assert reader.knows_filter(FILTER)
+        collection.upsert([document(number) for number in range(30, 50)])
+        collection.update_payloads([PayloadUpdate(ids=("4", "5"), set={"n": 0})])
+        reader.follow()
+        assert found(reader, FILTER)[2] == 45
+    finally:
+        reader.close()
+
+
+def test_a_column_does_not_grow_with_every_replaced_document(collection: Collection) -> None:
+    payload_fields = collection._payload_fields
+    for turn in range(40):
+        collection.upsert([document(number, text=f"{turn}-{number}") for number in range(30)])
+        assert found(collection, FILTER)[2] == 27
+        assert collection.count(parse_filter({"field": "text", "eq": f"{turn}-7"})) == 1
+    assert len(payload_fields.column("text").values.strings) < 150
+
+
 def test_a_page_reads_no_more_documents_than_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(field_indexes, "RUN_ROWS", 50)
     asked: list[int] = []
 
     def counting(connection: sqlite3.Connection, query: str, rows: list[int]) -> list[Any]:
         asked.append(len(rows))
         return in_chunks(connection, query, rows)
 
-    monkeypatch.setattr(store, "in_chunks", counting)
-    with closing(opened(tmp_path / "store.sqlite", ["n"])) as collection:
+    with closing(opened(path, ["n"])) as collection:
         collection.upsert([document(number) for number in range(100)])
+        collection.count(FILTER)
         collection.delete(["4"])
-        asked.clear()
+        monkeypatch.setattr(store, "in_chunks", counting)
         page = collection.scroll(2, None, FILTER)
         assert [document.id for document in page.documents] == ["3", "5"]
         # One more tells whether there is another page; of the first three one was deleted.
         assert asked == [3, 3]
 
 
-def test_what_an_earlier_version_packed_of_a_dotted_field_is_not_trusted(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
-    payloads: list[dict[str, Any]] = [{"a.b": 1}, {"a": {"b": 1}}, {"a": [{"b": 1}]}, {}] * 10
-    filter_ = parse_filter({"field": "a.b", "eq": 1})
-    right = {str(number) for number in range(40) if number % 4 < 3}
-    with closing(opened(path, ["a.b"])) as collection:
-        collection.upsert([document(number, **payload) for number, payload in enumerate(payloads)])
-    with closing(sqlite3.connect(path)) as connection, connection:
-        # It knew nested objects only.
-        for first in range(1, 41, RUN):
-            packed = pack_field([*range(RUN)], [None, 1, None, None])
-            query = "UPDATE field_runs SET packed = ?, checksum = ? WHERE first_row = ?"
-            connection.execute(query, (packed, zlib.crc32(packed), first))
-    with closing(Collection(Store(path, writable=False))) as reader:
-        assert found(reader, filter_) == (right, right, len(right))
-        assert reader.verify().problems == []
-    with closing(opened(path)) as collection:
-        assert not collection.store.is_covered(filter_)
+def test_a_field_of_too_many_long_values_is_filtered_by_its_payloads(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fields, "MAX_BYTES", 4000)
+    monkeypatch.setattr(fields, "BYTES_A_DOCUMENT", 1)
+    with closing(opened(path, ["text"])) as collection:
+        collection.upsert([document(n, text=f"{n} " * 200) for n in range(40)])
+        filter_ = parse_filter({"and": [{"field": "text", "prefix": "1"}, FILTER_JSON]})
+        right = {str(number) for number in range(10, 20)}
         assert found(collection, filter_) == (right, right, len(right))
-        collection.compact()
-        assert collection.store.is_covered(filter_)
-        assert found(collection, filter_) == (right, right, len(right))
+        with pytest.raises(InputError, match="'text' holds too many different long values"):
+            collection.facets(parse_facets("text"))
+        collection.set_indexed_fields(["text", "n"])
         assert collection.verify().problems == []
 
 
+FILTER_JSON = {"field": "n", "gte": 3}
+
+
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("indexed", "message"),
     [
         (["a\0b"], "indexed_fields: is 'a\\x00b'; it must not contain NUL"),
         ([""], "indexed_fields: is ''; it must be 1 to 256 characters long"),
         ([f"f{n}" for n in range(17)], "indexed_fields: has 17 fields; it must have at most 16"),
     ],
 )
-def test_fields_that_no_filter_could_name_are_refused(fields: list[str], message: str) -> None:
+def test_fields_that_no_filter_could_name_are_refused(indexed: list[str], message: str) -> None:
     with pytest.raises(InputError, match="indexed_fields") as caught:
-        check_indexed_fields(fields)
+        check_indexed_fields(indexed)
     assert message in str(caught.value)
 
 
-def test_of_long_strings_only_what_filters_look_at_is_packed(collection: Collection) -> None:
-    longest = "x" * MAX_STRING_LENGTH
-    strings = [longest[:-1], longest, longest + "\0", longest + "a", longest + "b" * 10**6, "y"]
-    documents = [
-        document(n, t=string) for n, string in enumerate([*strings, strings, [strings[4]], [7]])
-    ]
-    collection.upsert(documents)
-    collection.set_indexed_fields(["t"])
-    with collection.store.read_transaction() as connection:
-        packed = connection.execute("SELECT max(length(packed)) FROM field_runs").fetchone()[0]
-    assert packed < 20 * MAX_STRING_LENGTH
-    conditions = [{name: longest} for name in ("eq", "gt", "gte", "lt", "lte")]
-    filters = [parse_filter({"field": "t", **condition}) for condition in conditions]
-    # Which no request may name, but a caller of the library can.
-    filters += [AnyOf("t", (strings[4],)), InRange("t", gt=strings[3])]
-    for filter_ in filters:
-        wanted = {document.id for document in documents if filter_.matches(document.payload)}
-        assert found(collection, filter_)[0] == wanted
-    assert collection.verify().problems == []
-
-
-def test_a_run_with_too_much_in_lists_is_left_to_the_payloads(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
+def test_filters_that_are_asked_for_at_the_same_time_are_answered_each_by_its_rows(
+    path: Path,
 ) -> None:
-    monkeypatch.setattr(field_indexes, "MAX_COST", cost_of_list([0] * 20))
-    lists: list[list[Any]] = [[n] if n < 8 else [*range(n)] if n % 2 else ["x"] for n in range(30)]
-    documents = [document(number, t=list_) for number, list_ in enumerate(lists)]
-    collection.upsert(documents)
-    collection.set_indexed_fields(["n", "t"])
+    def payload(number: int) -> dict[str, Any]:
+        return {"n": number, "tags": [f"t{number % 3}", number % 5], "half": number / 2}
 
-    def packed() -> list[int]:
-        query = "SELECT length(packed) FROM field_runs WHERE field = 't' ORDER BY first_row"
-        with collection.store.read_transaction() as connection:
-            return [length for (length,) in connection.execute(query)]
+    given_: list[dict[str, Any]] = [
+        *({"field": "n", "gte": at, "lt": 3 * at} for at in range(1, 20)),
+        *({"field": "tags", "in": ["t1", at]} for at in range(5)),
+        *({"field": "half", "lte": 0.5 * at} for at in range(5)),
+        {"not": {"field": "n", "eq": 7}},
+        {"field": "none", "exists": True},
+        {"and": [{"field": "none", "is_missing": True}, {"field": "half", "gt": 20}]},
+    ]
+    asked = [parse_filter(item) for item in given_] * 2
+    with closing(opened(path)) as collection:
+        collection.upsert([document(number, **payload(number)) for number in range(300)])
+        payload_fields, answers = PayloadFields(collection.store), dict[int, list[int]]()
 
-    assert {length > 0 for length in packed()} == {True, False}
-    assert max(packed()) < 400
-    filters = [{"field": "t", "eq": 5}, {"field": "t", "eq": "x"}, {"not": {"field": "t", "gt": 9}}]
-    for filter_ in map(parse_filter, filters):
-        wanted = {document.id for document in documents if filter_.matches(document.payload)}
-        assert found(collection, filter_) == (wanted, wanted, len(wanted))
-    assert collection.verify().problems == []
-    collection.delete([str(number) for number in range(1, 30, 2)])
-    assert collection.verify().problems == []
-    # What was packed without a bound stays right.
-    monkeypatch.setattr(field_indexes, "MAX_COST", 1 << 27)
-    collection.compact()
-    collection.upsert(documents)
-    assert 0 not in packed()
-    monkeypatch.setattr(field_indexes, "MAX_COST", 0)
-    assert collection.verify().problems == []
+        def ask(place: int) -> None:
+            answers[place] = payload_fields.rows(asked[place], 1).rows.tolist()
+
+        threads = [threading.Thread(target=ask, args=(place,)) for place in range(len(asked))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SECONDS)
+        assert answers == {
+            place: [n + 1 for n in range(300) if filter_.matches(payload(n))]
+            for place, filter_ in enumerate(asked)
+        }
+        assert all(map(payload_fields.knows_filter, asked))
+
+
+def test_where_one_request_ends_another_reads_the_column(path: Path) -> None:
+    with closing(opened(path)) as collection:
+        collection.upsert([document(number) for number in range(100)])
+        payload_fields, checks = PayloadFields(collection.store), iter([False] * 6 + [True] * 1000)
+        with pytest.raises(Cancelled), in_slices(Slices(FairSemaphore(1), lambda: next(checks))):
+            payload_fields.rows(FILTER)
+        assert not payload_fields.knows_filter(FILTER)
+        assert len(payload_fields.rows(FILTER).rows) == 97

@@ -28,7 +28,7 @@ FIELDS = ["a", "b", "a.b"]
 
 @pytest.fixture(autouse=True)
 def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(field_indexes, "RUN_ROWS", 4)
+    monkeypatch.setattr(field_indexes, "DOCUMENTS_AT_ONCE", 4)
     monkeypatch.setattr(field_indexes, "MAX_CHANGES", 4)
 
 

@@ -118,8 +118,14 @@ def _holds(payload: Mapping[str, Any], record: dict[str, Any]) -> bool:
     elements = [item for value in held for item in (value if isinstance(value, list) else [value])]
     if "eq" in record or "in" in record:
         wanted = record.get("in", [record.get("eq")])
-        return any(_rank(element) == _rank(other) for element in elements for other in wanted)
+        return any(_are_equal(element, other) for element in elements for other in wanted)
     return _is_in_range(elements, record)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal; dates and times are by their instants."""
+    times = _time(one), _time(other)
+    return _rank(one) == _rank(other) if None in times else times[0] == times[1]
 
 
 def _is_single(payload: Mapping[str, Any], field: str) -> bool:
