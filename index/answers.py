@@ -32,7 +32,7 @@ from hummingbit.index.search import (
 )
 
 _WRITTEN_APART = frozenset(
-    "generation ranking recognized_terms next_cursor query_code groups facets".split()
+    "generation ranking recognized_terms next_cursor query_code groups facets facets_over".split()
 )
 OPTIONAL_FIELDS = [field.name for field in fields(QueryResult) if field.name not in _WRITTEN_APART]
 """The fields of a response that are written as :class:`QueryResult` has them, unless empty."""
@@ -126,6 +126,7 @@ def _groups_and_facets(
         ]
     if result.facets is not None:
         written["facets"] = [facet._asdict() for facet in result.facets[position]]
+        written["facets_over"] = result.facets_over[position]
     return written
 
 

@@ -74,6 +74,7 @@ from hummingbit.index.rankings import (
     FEEDBACK_OF_MODELS,
     HAMMING,
     N_FEEDBACK,
+    Bm25Ranking,
     HammingRanking,
     HybridSettings,
     Ranking,
@@ -96,6 +97,8 @@ from hummingbit.index.records import (
 )
 from hummingbit.index.schema import Description
 from hummingbit.index.search import (
+    FACET_DEPTH,
+    FacetsOver,
     Position,
     Search,
     SearchOptions,
@@ -664,7 +667,7 @@ class Collection(SearchableCollection):
             if restricted is None:
                 return None
             tables = search, ranking, published, allowed, restricted
-            groups, facets = self._groups_and_facets(*tables)
+            groups, facets = self._groups(*tables), self._facets(*tables)
             if groups is None:
                 pages = search.pages(ranking, allowed, restricted)
             else:
@@ -693,7 +696,10 @@ class Collection(SearchableCollection):
         )
         if groups is not None:
             result = in_groups(result, groups)
-        return result if facets is None else result._replace(facets=facets)
+        if facets is None:
+            return result
+        counted, over = [*zip(*facets, strict=True)] or [(), ()]
+        return result._replace(facets=counted, facets_over=over)
 
     def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
         """Return the analyzer for highlights of texts whose words are not indexed."""
@@ -712,41 +718,63 @@ class Collection(SearchableCollection):
             raise RowsRemoved("the store changed while a column was read")
         return column
 
-    def _groups_and_facets(
+    def _groups(
         self,
         search: Search,
         ranking: Ranking,
         published: PublishedGeneration,
         allowed: Rows | None,
         restricted: Mapping[int, Rows],
-    ) -> tuple[list[RankedGroups] | None, list[list[FacetResult]] | None]:
-        """Return the groups and the facets of each query, None where the search has none."""
+    ) -> list[RankedGroups] | None:
+        """Return the groups of each query, None if the search has none."""
         options = search.options
-        if options.group_by is None and options.facets is None:
-            return None, None
-        by = None if options.group_by is None else self._column(options.group_by, published)
-        columns = [self._column(facet.field, published) for facet in options.facets or ()]
-        groups: list[RankedGroups] = []
-        facets: list[list[FacetResult]] = []
-        for position in range(len(search.queries)):
-            query, rows = search.queries[position : position + 1], restricted.get(position, allowed)
-            if search.finds_nothing(position):
-                query = query[:0]
-            if by is not None:
-                column = search.code_column
-                sizes = options.k, options.group_size
-                groups.append(rank_groups(ranking, query, by, column, rows, *sizes))
-            if options.facets is not None:
-                if options.facet_depth is None and search.finds_all(position):
-                    selected = self._selected(published, rows)
-                else:
-                    count = options.facet_depth or max(1, len(published.generation))
-                    selected = np.zeros(published.last_row + 1, dtype=np.bool_)
-                    for ranked in ranking.rank(query, count, rows):
-                        selected[search.code_column.document_row(ranked.rows)] = True
-                counted = map(count_facet, options.facets, columns, repeat(selected))
-                facets.append([*counted])
-        return None if by is None else groups, None if options.facets is None else facets
+        if options.group_by is None:
+            return None
+        by = self._column(options.group_by, published)
+        sizes = options.k, options.group_size
+        return [
+            rank_groups(ranking, query, by, search.code_column, rows, *sizes)
+            for query, rows in search.each_query(allowed, restricted)
+        ]
+
+    def _facets(
+        self,
+        search: Search,
+        ranking: Ranking,
+        published: PublishedGeneration,
+        allowed: Rows | None,
+        restricted: Mapping[int, Rows],
+    ) -> list[tuple[list[FacetResult], FacetsOver]] | None:
+        """Return the facets of each query, and over what they are; None if the search has none."""
+        facets = search.options.facets
+        if facets is None:
+            return None
+        columns = [self._column(facet.field, published) for facet in facets]
+
+        def mask(by: Ranking, query: EncodedQueries, count: int, rows: Rows | None) -> Mask:
+            found = np.zeros(published.last_row + 1, dtype=np.bool_)
+            for ranked in by.rank(query, count, rows):
+                found[search.code_column.document_row(ranked.rows)] = True
+            return found
+
+        counted: list[tuple[list[FacetResult], FacetsOver]] = []
+        everything = max(1, len(published.generation))
+        for position, (query, rows) in enumerate(search.each_query(allowed, restricted)):
+            over = search.facets_over(position)
+            if over == "words":
+                assert published.lexical is not None  # noqa: S101 - the search needs words
+                selected = mask(Bm25Ranking(published.lexical), query, everything, rows)
+                if search.ranking != BM25 and not selected.any():
+                    over = "best"
+            if over == "best":
+                depth = search.options.facet_depth or FACET_DEPTH
+                selected = mask(ranking, query, depth, rows)
+            elif search.queries.is_only_filter(position):
+                selected = self._selected(published, rows)
+            elif over == "found":
+                selected = mask(ranking, query, everything, rows)
+            counted.append(([*map(count_facet, facets, columns, repeat(selected))], over))
+        return counted
 
     def _selected(self, published: PublishedGeneration, allowed: Rows | None) -> Mask:
         """Return which rows up to the last are those of documents, and allowed."""

@@ -837,10 +837,10 @@ class Writer:
         Raises:
             StoreError: if the store cannot be written.
         """
-        columns = self._fields.to_save(read=read)
-        if columns:
+        packed = [(column, column.pack()) for column in self._fields.to_save(read=read)]
+        if packed:
             with self._lock, self._store.writing() as changes:
-                changes.save_columns(columns)
+                changes.save_columns(packed)
 
     def compact(self) -> None:
         """Rewrite the store without deleted documents, and rebuild the index.

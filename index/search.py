@@ -90,6 +90,10 @@ from hummingbit.index.records import EncodedQueries, ScrollPage, StoredRow
 
 
 MAX_OFFSET = 100_000
+FACET_DEPTH = 1_000
+"""How many of the nearest documents facets count where codes alone rank."""
+FacetsOver = Literal["words", "best", "found"]
+"""Documents with a word of the query, the best `facet_depth`, or all that the search finds."""
 MAX_OVERSAMPLE = 100
 MAX_GROUP_SIZE = 100
 MAX_RRF = 10_000
@@ -308,13 +312,14 @@ class SearchOptions:
     )
     facets: tuple[Facet, ...] | None = option(
         None,
-        "Count values of payload fields over all documents that the search finds, whatever the"
-        " limit, or over the best `facet_depth`.",
+        "Count values of payload fields, whatever the limit: over the documents that have a word"
+        " of the query, or where codes alone rank, over the nearest `facet_depth`. With a radius or"
+        " a threshold, all documents within it count. `facets_over` in the response says which.",
         examples=[[{"field": "label"}, {"field": "year", "interval": 10}]],
     )
     facet_depth: int | None = option(
         None,
-        "Count the values of so many best hits only.",
+        "Count the values of so many best hits only; where codes alone rank, 1,000 by default.",
         at_least=1,
         at_most=MAX_OFFSET,
     )
@@ -874,6 +879,8 @@ class QueryResult:
     """The groups of a search with `group_by`, which has no hits besides, best first."""
     facets: Sequence[FacetResult] = ()
     """The counts of values of a search with `facets`."""
+    facets_over: FacetsOver | None = None
+    """Which documents `facets` count."""
 
 
 class SearchResult(NamedTuple):
@@ -905,6 +912,8 @@ class SearchResult(NamedTuple):
     """The groups of each query by their best hits, which then has no `hits`; None without."""
     facets: Sequence[Sequence[FacetResult]] | None = None
     """The facets of each query; None unless requested."""
+    facets_over: Sequence[FacetsOver] = ()
+    """Which documents the facets of each query count."""
 
     def of_query(self, position: int, *, with_code: bool = True) -> QueryResult:
         """Return what the search tells of the query at a `position`.
@@ -924,6 +933,7 @@ class SearchResult(NamedTuple):
             query_code=code_to_hex(self.queries.codes[position]) if with_code else None,
             groups=() if self.groups is None else self.groups[position],
             facets=() if self.facets is None else self.facets[position],
+            facets_over=None if self.facets is None else self.facets_over[position],
         )
 
 
@@ -1265,19 +1275,24 @@ class Search:
             return [self.ranking] * len(self.queries.codes)
         return rankings_of(self.queries, self.ranking, self.default)
 
-    def finds_all(self, position: int) -> bool:
-        """Tell whether a query certainly ranks all documents, or all that its filter allows."""
-        options, ranking = self.options, self.ranking
-        if self.queries.is_only_filter(position):
-            return not options.is_thinned
-        if options.radius is not None or options.rescore or options.collapse_duplicates is not None:
-            return False
-        if options.score_threshold is not None:
-            return False
-        if ranking in BY_WORDS and self.queries.questions[position] is not None:
-            is_fused = options.hybrid is not None and options.hybrid.rrf is not None
-            return ranking == HYBRID and not is_fused and not self.queries.is_unrecognized(position)
-        return not self.finds_nothing(position)
+    def each_query(
+        self, allowed: Rows | None, restricted: Mapping[int, Rows]
+    ) -> Iterator[tuple[EncodedQueries, Rows | None]]:
+        """Yield each query, none where its code says nothing of it, and the rows it may find."""
+        for position in range(len(self.queries)):
+            query = self.queries[position : position + 1]
+            rows = restricted.get(position, allowed)
+            yield (query[:0] if self.finds_nothing(position) else query), rows
+
+    def facets_over(self, position: int) -> FacetsOver:
+        """Return which documents the facets of a query count, if any has a word of it."""
+        options = self.options
+        if options.facet_depth is not None:
+            return "best"
+        is_bounded = options.radius is not None or options.score_threshold is not None
+        if is_bounded or self.queries.is_only_filter(position):
+            return "found"
+        return "words" if self.by_words and self.queries.questions[position] is not None else "best"
 
     def finds_nothing(self, position: int) -> bool:
         """Tell whether a query is ranked by a code that says nothing about it."""

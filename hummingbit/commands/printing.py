@@ -141,10 +141,21 @@ def timed_stage(title: str) -> Iterator[None]:
     print(f"  {time.perf_counter() - began:.1f} s", flush=True)
 
 
-def print_facets(facets: Iterable[FacetResult]) -> None:
-    """Print how many documents have each value of a field, or are in each interval."""
+FACETS_OVER = {
+    "words": ", of the documents with a word of the query",
+    "best": ", of the best documents",
+    "found": ", of all documents found",
+}
+
+
+def print_facets(facets: Iterable[FacetResult], over: str = "") -> None:
+    """Print how many documents have each value of a field, or are in each interval.
+
+    `over` is `facets_over` of a search.
+    """
     for facet in facets:
         counts = f"{facet.documents:,} with a value, {facet.missing:,} without"
+        counts += FACETS_OVER.get(over, "")
         print(without_controls(f"{facet.field}: {counts}"))
         for bucket in facet.buckets:
             value = bucket.get("value", bucket.get("from"))

@@ -102,7 +102,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser,
         "--facets FIELD",
-        "count the values of payload fields over all documents that the search finds",
+        "count the values of payload fields over the documents that have a word of the query, or"
+        " if codes alone rank, over the nearest",
         nargs="+",
     )
     add_json(parser)
@@ -143,7 +144,8 @@ def run(args: argparse.Namespace) -> None:
         value = group["id"] if isinstance(group["id"], str) else json.dumps(group["id"])
         print(without_controls(f"{value}:"))
         print_hits(group["hits"], fields=fields)
-    print_facets([FacetResult(**facet) for facet in answer.get("facets", [])])
+    facets = [FacetResult(**facet) for facet in answer.get("facets", [])]
+    print_facets(facets, answer.get("facets_over", ""))
 
 
 def _print_completions(args: argparse.Namespace) -> None:

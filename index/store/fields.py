@@ -17,7 +17,7 @@ import sqlite3
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import reduce
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -135,9 +135,8 @@ def forget_columns(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE columns SET generation = 0, last_row = 0, packed = NULL")
 
 
-def save_column(connection: sqlite3.Connection, column: Column) -> None:
-    """Save the column of a field, if it is indexed, and unless it is too large."""
-    packed = column.pack()
+def save_column(connection: sqlite3.Connection, column: Column, packed: bytes) -> None:
+    """Save the packed column of a field, if it is indexed, and unless it is too large."""
     if len(packed) <= MOST_PACKED:
         query = "UPDATE columns SET generation = ?, last_row = ?, packed = ? WHERE field = ?"
         values = (column.generation, column.last_row, packed, column.field)
@@ -401,17 +400,20 @@ class PayloadFields:
             query = "SELECT field, generation, last_row FROM columns"
             saved = connection.execute(query).fetchall()
             documents = number_in_meta(connection, "documents")
-            columns: list[Column] = []
+            fields: list[str] = []
             for field, generation, last in saved:
-                if not read and field not in self._columns:
-                    continue
-                with suppress(TooManyValuesError):
+                if read or field in self._columns:
                     changed = changed_rows(connection, generation)
                     behind = last_row(connection) - last
                     behind += documents if changed is None else len(changed)
                     if not generation or behind > max(MOST_BEHIND, SHARE_BEHIND * documents):
-                        columns.append(self.column(field))
-            return columns
+                        fields.append(field)
+            while fields:
+                try:
+                    return [*self.columns(fields).values()]
+                except TooManyValuesError as error:
+                    fields.remove(error.column)
+            return []
 
     def _keep(self, columns: Mapping[str, Column]) -> None:
         with self._lock:

@@ -610,10 +610,10 @@ class Changes:
         set_indexed_fields(self._connection, fields)
         self._commit(self.generation)
 
-    def save_columns(self, columns: Iterable[Column]) -> None:
-        """Save the columns of indexed fields; the generation is unchanged."""
-        for column in columns:
-            save_column(self._connection, column)
+    def save_columns(self, packed: Iterable[tuple[Column, bytes]]) -> None:
+        """Save the columns of indexed fields, and packed ones; the generation is unchanged."""
+        for column in packed:
+            save_column(self._connection, *column)
         self._commit(self.generation)
 
     def set_bookmark(self, key: str, value: str | None) -> None:

@@ -18,6 +18,7 @@ CodeFormat = Literal["hex", "base64", "bits"]
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 KeepVectors = Literal["float32", "float16", "int8", "none"]
 Ranking = Literal["hamming", "asymmetric", "bm25", "hybrid"]
+FacetsOver = Literal["words", "best", "found"]
 RankingUsed = Literal["hamming", "asymmetric", "bm25", "hybrid", "average_vector", "best_score"]
 
 
@@ -461,7 +462,8 @@ class SearchResponse(TypedDict):
     `warnings` may say why: no document has a field of the filter, or the field holds values of
     another kind. It also says which words look like a condition, such as `year:1990`, and are
     none, because no document has the field. With `group_by`, the hits are in `groups`, by the
-    best hit of each, and `hits` is empty.
+    best hit of each, and `hits` is empty. `facets_over` says which documents `facets` count:
+    those with a word of the query, the best `facet_depth`, or all that the search finds.
     """
 
     hits: list[SearchHit]
@@ -484,6 +486,7 @@ class SearchResponse(TypedDict):
     warnings: NotRequired[list[str]]
     groups: NotRequired[list[HitGroup]]
     facets: NotRequired[list[FacetResult]]
+    facets_over: NotRequired[FacetsOver]
 
 
 class SearchBatchResponse(TypedDict):

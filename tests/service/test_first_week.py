@@ -183,6 +183,10 @@ def test_facets_groups_and_sorted_listings(client: Client) -> None:
     assert len(found["groups"]) <= 3
     assert all(1 <= len(group["hits"]) <= 2 for group in found["groups"])
     assert found["facets"][0]["field"] == "year"
+    assert found["facets_over"] == "words"
+    (years,) = client.search("letters", "river", limit=1, facets=["year"])["facets"]
+    with_word = sum("river" in document["text"] for document in letters())
+    assert 0 < years["documents"] + years["missing"] == with_word < len(LETTERS)
 
     page = client.scroll("letters", sort=["year:desc", "from.name"], with_payload=["year"], limit=5)
     rows = sorted(

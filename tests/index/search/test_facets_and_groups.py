@@ -163,23 +163,64 @@ def test_groups_are_those_of_the_whole_ranking(
         assert found == [(key, hits[:size]) for key, hits in expected.items()]
 
 
-@pytest.mark.parametrize("ranking", ["hamming", "bm25", "hybrid"])
-def test_facets_of_a_search_count_what_it_finds(collection: Collection, ranking: str) -> None:
-    filled(collection, 300)
-    query = Query(code="0007", text=None if ranking == "hamming" else "moon")
-    radius = 3 if ranking == "hamming" else None
-    options: dict[str, Any] = {"ranking": ranking, "radius": radius, "with_payload": True}
-    for depth in (None, 20):
-        whole = collection.search([query], depth or 1000, **options).hits[0]
-        asked = parse_facets("label")
-        result = collection.search([query], 1, facets=asked, facet_depth=depth, **options)
-        assert result.facets is not None
-        ((labels,),) = result.facets
-        present = [
-            document for document in whole if (document.payload or {}).get("label") is not None
+SEARCHES: dict[str, tuple[Query, dict[str, Any]]] = {
+    "near a code": (Query(code="0007"), {"ranking": "hamming"}),
+    "within a radius": (Query(code="0007"), {"ranking": "hamming", "radius": 3}),
+    "bm25": (Query(text="moon"), {"ranking": "bm25"}),
+    "hybrid": (Query(code="0007", text="moon tide"), {"ranking": "hybrid"}),
+    "hybrid, unknown words": (Query(code="0007", text="zzzq"), {"ranking": "hybrid"}),
+    "bm25, unknown words": (Query(text="zzzq"), {"ranking": "bm25"}),
+    "collapsed": (Query(text="moon"), {"ranking": "bm25", "collapse_duplicates": 2}),
+    "filtered": (
+        Query(code="0007", text="moon"),
+        {"ranking": "hybrid", "filter": parse_filter({"field": "n", "lt": 100})},
+    ),
+}
+OVER = {"near a code": "best", "within a radius": "found", "hybrid, unknown words": "best"}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("depth", [None, 20])
+def test_facets_of_a_search_say_what_they_count(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch, search: str, depth: int | None
+) -> None:
+    monkeypatch.setattr("hummingbit.index.collection.FACET_DEPTH", 30)
+    documents = filled(collection, 300)
+    query, options = SEARCHES[search]
+    over = "best" if depth else OVER.get(search, "words")
+    if over == "words":
+        words, condition = set((query.text or "").split()), options.get("filter")
+        counted = [
+            document.payload
+            for document in documents
+            if words & set((document.text or "").split())
+            and (condition is None or condition.matches(document.payload))
         ]
-        assert (labels.documents, labels.missing) == (len(present), len(whole) - len(present))
-        assert sum(bucket["count"] for bucket in labels.buckets) == len(present)
+    else:
+        limit = (depth or 30) if over == "best" else 1000
+        whole = collection.search([query], limit, with_payload=True, **options).hits[0]
+        counted = [hit.payload or {} for hit in whole]
+    asked = parse_facets({"field": "label", "limit": 100})
+    result = collection.search([query], 1, facets=asked, facet_depth=depth, **options)
+    assert result.facets is not None
+    assert [*result.facets_over] == [over]
+    ((labels,),) = result.facets
+    # To Python, True equals 1.
+    values = [repr(payload["label"]) for payload in counted if payload.get("label") is not None]
+    expected = Counter(value.replace("1.0", "1") for value in values)
+    assert Counter({repr(b["value"]): b["count"] for b in labels.buckets}) == expected
+    assert (labels.documents, labels.missing) == (len(values), len(counted) - len(values))
+
+
+def test_facets_of_a_query_of_conditions_alone_count_all_that_match(collection: Collection) -> None:
+    documents = filled(collection, 100)
+    query = Query(text='label:"b"')
+    result = collection.search([query], 1, ranking="bm25", facets=parse_facets("label"))
+    n_matching = sum(document.payload.get("label") == "b" for document in documents)
+    assert result.facets is not None
+    assert result.facets[0][0].buckets == [{"value": "b", "count": n_matching}]
+    assert result.facets[0][0].missing == 0
+    assert [*result.facets_over] == ["found"]
 
 
 def place(value: Any) -> tuple[Any, ...]:

@@ -78,12 +78,14 @@ export function Groups({ answer, ...rest }) {
 
 const bucketName = (bucket) => ("value" in bucket ? displayValue(bucket.value) : `${bucket.from ?? "…"} – ${bucket.to ?? "…"}`);
 
+const COUNTED = { words: "of those with a word of the query", best: "of the best", found: "of those found" };
+
 /** Counts of the values of fields; choosing one adds it to the filter. */
-export function Facets({ facets, onChoose }) {
-  return facets.map((facet) => {
+export function Facets({ answer, onChoose }) {
+  return (answer.facets ?? []).map((facet) => {
     const most = Math.max(1, ...facet.buckets.map((bucket) => bucket.count));
     const left = facet.distinct - facet.buckets.length;
-    return html`<${Panel} key=${facet.field} title=${facet.field} what=${`${plural(facet.documents, "document")} of those found ${facet.documents === 1 ? "has" : "have"} this field${left > 0 ? `; ${count(left)} more values` : ""}.`}>
+    return html`<${Panel} key=${facet.field} title=${facet.field} what=${`${plural(facet.documents, "document")} ${COUNTED[answer.facets_over]} ${facet.documents === 1 ? "has" : "have"} this field${left > 0 ? `; ${count(left)} more values` : ""}.`}>
       <div class="inside terms">${facet.buckets.map(
         (bucket) => html`<div class="term">
           <button type="button" class="button plain small break" title="Search only where the field has this value" onClick=${() => onChoose(facet.field, bucket.value)}>${short(bucketName(bucket), 40)}</button>

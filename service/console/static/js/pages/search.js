@@ -222,10 +222,10 @@ export default function SearchPage({ access, collections, collection, params, se
         <${Answer} answer=${first} other=${second} title=${name(results.sides[0])} isEmpty=${isEmpty(results.sides[0])} onSimilar=${byCodes && similar} />
         ${second
           ? html`<${Answer} answer=${second} other=${first} title=${name(results.sides[1])} isEmpty=${isEmpty(results.sides[1])} onSimilar=${byCodes && similar} />`
-          : html`<div class="stack"><${Facets} facets=${first.facets ?? []} onChoose=${narrow} /><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
+          : html`<div class="stack"><${Facets} answer=${first} onChoose=${narrow} /><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
       </div>`}
       ${results && second &&
-      html`<div class="columns"><${Facets} facets=${first.facets ?? []} onChoose=${narrow} /><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
+      html`<div class="columns"><${Facets} answer=${first} onChoose=${narrow} /><${QueryDetails} answer=${first} /><${Snippets} collection=${results.sides[0].collection} body=${results.bodies[0]} /></div>`}
       ${!results && !error && !busy && html`<${Empty} title="No search yet">Press Enter to search, and Shift+Enter for a new line.<//>`}
     </div>`;
 }
