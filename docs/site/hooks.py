@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ from hummingbit.cli import COMMANDS, main
 from hummingbit.service.app import create_app
 
 ROOT = Path(__file__).parents[2]
+DEEPEST = 4
+"""Objects in examples have so many levels."""
 OF_THE_REPOSITORY = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -38,7 +41,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             text = text.replace(f"]({name}", f"]({page}")
         files.append(File.generated(config, target, content=text))
     files.append(File.generated(config, "commands.md", content="\n".join(command_reference())))
-    files.append(File.generated(config, "rest.md", content="\n".join(rest_reference())))
+    for name, text in rest_reference():
+        files.append(File.generated(config, name, content=text))
     return files
 
 
@@ -71,19 +75,80 @@ def help_of(arguments: list[str]) -> str:
     return printed.getvalue().rstrip()
 
 
-def rest_reference() -> Iterator[str]:
-    """Return a chapter for each address, from the OpenAPI description."""
+def rest_reference() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each page about REST: what is common, and one for each tag."""
     with TemporaryDirectory() as folder:
         description = json.loads(create_app(Path(folder)).state.description())
+    operations = [
+        (path, method, operation)
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+    ]
+    yield "rest.md", "\n".join(_common_part(description, operations))
+    for tag in description["tags"]:
+        lines = [f"# {tag['name'].capitalize()}\n", f"{tag['description']}\n"]
+        for path, method, operation in operations:
+            if tag["name"] in operation["tags"]:
+                lines += _operation(path, method, operation, description)
+        yield f"rest-{tag['name']}.md", "\n".join(lines)
+
+
+Operation = tuple[str, str, dict[str, Any]]
+
+
+def _common_part(description: dict[str, Any], operations: list[Operation]) -> Iterator[str]:
+    """Return the front page: the operations by tag, and the errors that most of them share."""
     yield "# REST reference\n"
-    yield "A service describes itself at `/openapi.json` and, for reading, at `/docs`.\n"
-    for path, operations in description["paths"].items():
-        for method, operation in operations.items():
-            yield f"## {method.upper()} {path}\n"
-            yield f"**{operation['summary']}.** {operation.get('description', '')}\n"
-            yield from _parameters(operation)
-            yield from _fields(operation, description["components"]["schemas"])
-            yield _responses(operation)
+    yield "A service describes itself at `/openapi.json` and, for reading, at `/docs`. The tasks"
+    yield "and their commands are in [The service](service.md).\n"
+    for tag in description["tags"]:
+        page = f"rest-{tag['name']}.md"
+        yield f"## {tag['name'].capitalize()}\n\n{tag['description']}\n"
+        yield "| operation | |\n|---|---|"
+        for path, method, operation in operations:
+            if tag["name"] in operation["tags"]:
+                link = f"[`{method.upper()} {path}`]({page}#{_anchor(operation)})"
+                yield f"| {link} | {operation['summary']} |"
+        yield ""
+    yield "## Errors\n"
+    yield "An error is an object of problem details (RFC 9457). `code` names the kind of problem"
+    yield "and is stable, `detail` is a sentence, `errors` points to the fields. Any operation may"
+    yield "answer:\n"
+    yield "| status | meaning |\n|---|---|"
+    for status, meaning in sorted(_shared_errors(operations).items()):
+        yield f"| {status} | {meaning} |"
+    yield ""
+
+
+def _shared_errors(operations: list[Operation]) -> dict[str, str]:
+    """Return the errors of at least a third of the operations, and their most frequent meaning."""
+    meanings = Counter(
+        (status, response["description"])
+        for _, _, operation in operations
+        for status, response in operation["responses"].items()
+        if status[0] in "45"
+    )
+    shared: dict[str, str] = {}
+    for (status, meaning), times in meanings.most_common():
+        if times >= len(operations) / 3:
+            shared.setdefault(status, meaning)
+    return shared
+
+
+def _anchor(operation: dict[str, Any]) -> str:
+    return str(operation["operationId"]).replace("_", "-")
+
+
+def _operation(
+    path: str, method: str, operation: dict[str, Any], description: dict[str, Any]
+) -> Iterator[str]:
+    schemas = description["components"]["schemas"]
+    yield f"## {operation['summary']} {{ #{_anchor(operation)} }}\n"
+    yield f"```http\n{method.upper()} {path}\n```\n"
+    yield f"{operation.get('description', '')}\n"
+    yield from _parameters(operation)
+    yield from _fields(operation, schemas)
+    yield from _responses(operation, schemas)
 
 
 def _parameters(operation: dict[str, Any]) -> Iterator[str]:
@@ -101,7 +166,8 @@ def _parameters(operation: dict[str, Any]) -> Iterator[str]:
 def _fields(operation: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]:
     content = operation.get("requestBody", {}).get("content", {})
     for media_type, body in content.items():
-        name = body.get("schema", {}).get("$ref", "").rpartition("/")[2]
+        schema = body.get("schema", {})
+        name = schema.get("$ref", "").rpartition("/")[2]
         fields = schemas.get(name, {}).get("properties", {})
         yield f"Body: `{media_type}`\n"
         if fields:
@@ -112,6 +178,50 @@ def _fields(operation: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]
                 needed = "required. " if field in required else ""
                 yield f"| `{field}` | {_type(about)} | {needed}{meaning} |"
             yield ""
+        if media_type == "application/json" and schema:
+            yield from _example("An example of a body", schema, schemas)
+
+
+def _responses(operation: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]:
+    for status, response in operation["responses"].items():
+        if status[0] != "2":
+            continue
+        meaning = response["description"].replace("Successful Response", "done")
+        yield f"**{status}**: {meaning.rstrip('.')}.\n"
+        for media_type, body in response.get("content", {}).items():
+            if media_type == "application/json" and body.get("schema"):
+                yield from _example("An example of a response", body["schema"], schemas)
+
+
+def _example(title: str, schema: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]:
+    """Yield an example of a schema: its own, or one of its required fields with their types."""
+    written = json.dumps(_value(schema, schemas), indent=2, ensure_ascii=False)
+    yield f'??? example "{title}"\n'
+    yield "    ```json"
+    yield "\n".join(f"    {line}" for line in written.splitlines())
+    yield "    ```\n"
+
+
+def _value(schema: dict[str, Any], schemas: dict[str, Any], depth: int = 0) -> object:
+    """Return a value that a schema allows: its example or default, or one of its type."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    chosen = [*schema.get("examples", ()), *schema.get("enum", ())]
+    chosen += [schema[key] for key in ("default", "const") if schema.get(key) is not None]
+    if chosen:
+        return chosen[0]
+    choices = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    if choices:
+        one = next((choice for choice in choices if choice.get("type") != "null"), choices[0])
+        return _value(one, schemas, depth)
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {}) if depth < DEEPEST else {}
+        named = schema.get("required") or list(fields)[:3]
+        return {n: _value(fields[n], schemas, depth + 1) for n in named if n in fields}
+    if schema.get("type") == "array":
+        return [_value(schema["items"], schemas, depth + 1)] if schema.get("items") else []
+    scalars = {"integer": int(schema.get("minimum", 1)), "number": 0.5, "boolean": True}
+    return scalars.get(schema.get("type", ""), schema.get("title", "text").lower())
 
 
 def _type(about: dict[str, Any]) -> str:
@@ -127,10 +237,3 @@ def _type(about: dict[str, Any]) -> str:
 
 def _line(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("|", "\\|")
-
-
-def _responses(operation: dict[str, Any]) -> str:
-    codes = ", ".join(
-        f"{code} {response['description']}" for code, response in operation["responses"].items()
-    )
-    return f"Responses: {codes}.\n"

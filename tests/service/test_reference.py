@@ -11,6 +11,7 @@ import pytest
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.search import REQUEST_OPTIONS
+from tests.support.docs.doc_blocks import blocks_of
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import ROOT, running_service
 
@@ -19,9 +20,10 @@ CURL = 'curl() { command curl --noproxy "*" --fail-with-body "$@"; echo; }'
 
 def lines_of_the_reference() -> str:
     """Return the lines to be run, in their order; a job may be finished before it is cancelled."""
-    section = (ROOT / "docs" / "service.md").read_text().partition("\n## By task\n")[2]
-    section = section.partition("\n### At the command line\n")[0]
-    lines = [line[4:] for line in section.splitlines() if line.startswith("    ")]
+    page = (ROOT / "docs" / "service.md").read_text().splitlines()
+    first, end = page.index("## By task"), page.index("### At the command line")
+    blocks = [block for block in blocks_of("docs/service.md") if first < block.line <= end]
+    lines = "\n".join(block.text for block in blocks if block.language in {"", "sh"}).splitlines()
     return "\n".join(line for line in lines if not line.endswith("/cancel"))
 
 
