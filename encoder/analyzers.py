@@ -37,10 +37,10 @@ FORMERLY_INVISIBLE = "ad 34f 200d 2060 fe00-fe0f feff e0100-e01ef"
 
 def character_class(ranges: str) -> str:
     """Return the inside of a regular expression's ``[…]`` for ranges in the notation above."""
-    ends = [part.partition("-") for part in ranges.split()]
-    return "".join(
-        f"\\U{int(first, 16):08x}-\\U{int(last or first, 16):08x}" for first, _, last in ends
-    )
+    # Python reads characters three times as fast as their numbers.
+    ends = (part.partition("-") for part in ranges.split())
+    pairs = ((chr(int(first, 16)), chr(int(last or first, 16))) for first, _, last in ends)
+    return "".join(f"{re.escape(first)}-{re.escape(last)}" for first, last in pairs)
 
 
 @cache

@@ -37,7 +37,7 @@ from hummingbit.evaluation.relevance import (
 from hummingbit.evaluation.result import Evaluation, EvaluationError
 from hummingbit.evaluation.trec import format_run
 from hummingbit.foundation.arrays import sorted_distinct
-from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import MAX_K, CollectionBackend
 from hummingbit.index.encoding import WITHOUT_CODES
@@ -217,6 +217,23 @@ class RelevanceSettings:
         return f"{kind}, the query itself left out" if self.exclude_self else kind
 
 
+def _labelled_queries(
+    queries: Sequence[Document], settings: RelevanceSettings
+) -> tuple[Sequence[Document], list[str]]:
+    """Return the queries that can be measured by their labels, and how many are left out.
+
+    All are returned if relevance is not by label, or if none has a label.
+    """
+    if settings.qrels is not None or settings.nearest is not None:
+        return queries, []
+    labels = query_labels(queries, settings.label_field)
+    labelled = [query for query, found in zip(queries, labels, strict=True) if found]
+    if not labelled or len(labelled) == len(queries):
+        return queries, []
+    left_out = counted(len(queries) - len(labelled), "query", "queries")
+    return labelled, [f"left out {left_out} of {len(queries):,} without a label"]
+
+
 def _notes_of_ids(query_ids: Sequence[str]) -> list[str]:
     repeated = duplicates(query_ids)
     note = f"{len(repeated):,} query ids occur more than once: {name_some(repeated)}"
@@ -275,6 +292,7 @@ class EvaluationInput:
         self.collection, self.generation = collection, collection.generation
         self.settings = settings
         self.documents = collection.all_documents()
+        queries, notes_of_queries = _labelled_queries(queries, settings)
         self.queries, learned = unseen_queries(collection, queries, self.documents)
         self.warning = learned.warning
         stored = to_stored_documents(self.documents, collection.n_bits, settings.label_field)
@@ -299,7 +317,7 @@ class EvaluationInput:
             near = nearest_qrels(self.documents, self.queries, settings.nearest, self.self_rows)
             settings = replace(settings, qrels=near)
         self.relevance, notes = settings.apply(stored, self.queries)
-        self.notes = [*learned.notes, *notes]
+        self.notes = [*notes_of_queries, *learned.notes, *notes]
         if self.filter is not None:
             self.notes.append(f"left out {self.n_unlabelled:,} documents without a label")
         if collection.passages is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.qrels import check_qrels
@@ -292,7 +292,7 @@ def _incidence(label_sets: list[LabelSet], tags: dict[str, int]) -> SparseTable:
     columns = [tags.setdefault(tag, len(tags)) for label_set in label_sets for tag in label_set]
     ends = np.cumsum([0, *(len(label_set) for label_set in label_sets)])
     ones = np.ones(len(columns), dtype=np.int32)
-    return sparse.csr_array((ones, columns, ends), shape=(len(label_sets), len(tags)))
+    return scipy.sparse.csr_array((ones, columns, ends), shape=(len(label_sets), len(tags)))
 
 
 # Relevance by judgement: qrels applied to the evaluated queries and the stored documents.
@@ -408,7 +408,7 @@ def _make_relevance(
     columns = [numbers[document] for _, document in positive]
     grades = np.array(list(positive.values()), dtype=np.int64)
     shape = (len(query_rows), len(numbers) + 1)
-    table = sparse.csr_array((grades, (rows, columns)), shape=shape)
+    table = scipy.sparse.csr_array((grades, (rows, columns)), shape=shape)
 
     def grades_of(query_sets: Ids) -> SparseTable:
         return table[query_sets]

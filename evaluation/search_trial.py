@@ -109,7 +109,10 @@ def _clause(gain: Gain) -> str:
         FOUND: "of documents are in the first ten hits for some of their words",
     }[gain.metric]
     test = format_probability(gain.p_value) if gain.is_shown else "not significant"
-    return f"{gain.after:.0%} {whose}, {gain.before:.0%} before ({test})"
+    before, after = (f"{share:.0%}" for share in (gain.before, gain.after))
+    if before == after:
+        before, after = (f"{share:.1%}" for share in (gain.before, gain.after))
+    return f"{after} {whose}, {before} before ({test})"
 
 
 def compare_by(before: Mapping[str, Values], after: Mapping[str, Values]) -> SearchTrial:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from hummingbit.evaluation.relevance import duplicates
 from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery, row_blocks
+from hummingbit.foundation.errors import counted
 
 # Friedman's test, and Nemenyi's test for each pair of systems
 #
@@ -457,8 +458,8 @@ def compare_with_baselines(
     """Return a sentence for each baseline that says in which metrics the system `name` is ahead.
 
     The values are tie-averaged, and the p-values are those of :func:`permutation_test` with Holm's
-    correction over all metrics and baselines. From 0.05 on, the two are called level. Metrics that
-    a baseline lacks are left out.
+    correction over all metrics and baselines. From 0.05 on, a sentence says neither ahead nor
+    behind. Metrics that a baseline lacks are left out.
 
     Raises:
         EvaluationError: if a baseline has another number of queries.
@@ -472,13 +473,30 @@ def compare_with_baselines(
     p_values = holm([permutation_test(ours, theirs) for *_, theirs, ours in pairs])
     verdicts: dict[str, list[str]] = {}
     for (baseline, metric, theirs, ours), p_value in zip(pairs, p_values, strict=True):
-        lead = "ahead" if ours.mean() > theirs.mean() else "behind"
-        lead = "level" if p_value >= SIGNIFICANT else lead
-        values = f"{ours.mean():.3f} to {theirs.mean():.3f}, {format_probability(p_value)}"
-        verdicts.setdefault(baseline, []).append(f"{lead} in {metric} ({values})")
+        mean, their_mean = float(ours.mean()), float(theirs.mean())
+        values = " to ".join(told_apart(mean, their_mean))
+        if p_value >= SIGNIFICANT:
+            verdict = f"{metric} {values} ({_not_shown(len(ours))})"
+        else:
+            lead = "ahead" if mean > their_mean else "behind"
+            verdict = f"{lead} in {metric} ({values}, {format_probability(p_value)})"
+        verdicts.setdefault(baseline, []).append(verdict)
     return [
         f"{name} against {baseline}: {', '.join(found)}" for baseline, found in verdicts.items()
     ]
+
+
+def told_apart(a: float, b: float) -> tuple[str, str]:
+    """Format two means with three digits, or with so many, up to six, that they differ."""
+    digits = next((n for n in (3, 4, 5, 6) if round(a, n) != round(b, n)), 3)
+    return f"{a:.{digits}f}", f"{b:.{digits}f}"
+
+
+def _not_shown(n_queries: int) -> str:
+    # Of n queries, the smallest two-sided p-value is that of two of the 2^n patterns of signs.
+    if 2.0 ** (1 - n_queries) >= SIGNIFICANT:
+        return f"{counted(n_queries, 'query is', 'queries are')} too few to tell"
+    return "not significant"
 
 
 def format_p_value(value: float) -> str:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.evaluation.metrics import (
@@ -565,7 +565,7 @@ class DistanceCounts:
         positions = (relevance.document_sets, code_of_document)
         shape = (relevance.n_document_sets, self._n_distinct)
         # Documents by label set and code. The conversion to csr sums the ones at each position.
-        self._sizes_by_set = sparse.csr_array((ones, positions), shape=shape)
+        self._sizes_by_set = scipy.sparse.csr_array((ones, positions), shape=shape)
 
     def count(self, query_codes: Codes, query_sets: Ids, self_rows: Ids | None = None) -> TieGroups:
         """Count the documents, and those of each grade, at each distance from each query.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hummingbit.clients.async_client import AsyncClient
     from hummingbit.clients.client import Client
-    from hummingbit.clients.transport import ServiceError
+    from hummingbit.clients.requests import ServiceError
     from hummingbit.embedded import Collection, Hits
     from hummingbit.encoder.encoder import Encoder
     from hummingbit.encoder_loading import load_encoder
@@ -25,7 +25,7 @@ MODULES = {
     "Hits": "hummingbit.embedded",
     "SemanticHasher": "hummingbit.hasher",
     "ServedCollection": "hummingbit.served",
-    "ServiceError": "hummingbit.clients.transport",
+    "ServiceError": "hummingbit.clients.requests",
     "load_encoder": "hummingbit.encoder_loading",
 }
 __all__ = [

@@ -319,7 +319,7 @@ def _hint_to_collections(error: Exception) -> str:
 def _explain(error: Exception) -> str | None:
     """Return the sentence for an error that a user can put right, or None for a defect."""
     # Imported here, so that --help imports little.
-    from hummingbit.clients.transport import ServiceError  # noqa: PLC0415
+    from hummingbit.clients.requests import ServiceError  # noqa: PLC0415
     from hummingbit.foundation.errors import HummingbitError  # noqa: PLC0415
 
     if isinstance(error, ServiceError):
@@ -381,7 +381,7 @@ def _run(arguments: list[str]) -> int:
 
 def _name_options(error: Exception, names: Mapping[str, str]) -> None:
     """Let the message of an error name options, such as ``--limit``, in place of fields."""
-    from hummingbit.clients.transport import ServiceError  # noqa: PLC0415 - as in _explain
+    from hummingbit.clients.requests import ServiceError  # noqa: PLC0415 - as in _explain
     from hummingbit.foundation.errors import HummingbitError  # noqa: PLC0415
 
     message = str(error)

@@ -29,14 +29,14 @@ class Choice:
     def advice(self) -> str:
         """Return which ranking to use, and why by the test, as the end of a sentence."""
         if self.rival is None:
-            return f"use {self.ranking}: on these queries it is the best, and searches use it."
-        by = f"by {self.lead:.3f} in {self.metric} ({format_probability(self.p_value)})"
+            return f"use {self.ranking}, as searches do: no other ranking is significantly better."
+        test = format_probability(self.p_value)
         if self.ranking == self.rival:
+            by = f"by {self.lead:.3f} in {self.metric} ({test})"
             return f"use {self.rival}: it beats {HYBRID} {by}, and searches use it."
-        return (
-            f"use {self.ranking}, as searches do: no ranking is significantly better, although"
-            f" {self.rival} is ahead {by}."
-        )
+        found = f"{self.rival} has {self.lead:.3f} more {self.metric}, {test}"
+        kept = f"use {self.ranking}, as searches do: no other ranking is significantly better"
+        return f"{kept} ({found})."
 
 
 def choose_ranking(

@@ -22,8 +22,6 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import Layout
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder_loading import install_encoder
-from hummingbit.evaluation.rankings import RelevanceSettings
-from hummingbit.evaluation.report import Report, read_training_labels, run_job
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.processes import Inherited, Process, keep, note
 from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
@@ -52,6 +50,8 @@ from hummingbit.inputs import data_frame
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hummingbit.evaluation.rankings import RelevanceSettings
+    from hummingbit.evaluation.report import Report
     from hummingbit.hasher import SemanticHasher
 
 
@@ -512,6 +512,9 @@ class OpenCollection(ABC):
             InputError: if the encoder does not take such queries.
             ServiceError: from a service, if any of this is wrong.
         """
+        # Imported here and below, as searches need neither scipy nor pydantic.
+        from hummingbit.evaluation.rankings import RelevanceSettings  # noqa: PLC0415
+
         parsed = inputs.documents_of(queries, Layout(), ids=ids, labels=labels)
         settings = RelevanceSettings(
             label_field, qrels=qrels, exclude_self=exclude_self, only_labelled=only_labelled
@@ -783,6 +786,8 @@ class Collection(OpenCollection):
         settings: RelevanceSettings,
         rankings: Sequence[str] | None,
     ) -> Report:
+        from hummingbit.evaluation.report import read_training_labels, run_job  # noqa: PLC0415
+
         known = read_training_labels(self._folder, self.backend)
         return run_job(self.backend, queries, metrics, settings, known, rankings=rankings).report
 

@@ -9,7 +9,7 @@ item in a list. Any other exception is a defect of hummingbit.
 
 from __future__ import annotations
 
-from hummingbit.clients.transport import ServiceError
+from hummingbit.clients.requests import ServiceError
 from hummingbit.corpus.document import DocumentError
 from hummingbit.corpus.lines import LineError, ReadError
 from hummingbit.encoder.analyzers import AnalyzerError

@@ -1,18 +1,22 @@
-"""Semantic hashing as a scikit-learn estimator."""
+"""Semantic hashing as a scikit-learn estimator.
+
+scikit-learn, torch and what trains are imported when they are used: scikit-learn alone takes
+several times as long as numpy. The estimator therefore has scikit-learn's interface without its
+base classes.
+"""
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from hummingbit.corpus.document import DocumentError, parse_text
 from hummingbit.corpus.labels import is_missing, names_of
@@ -30,20 +34,14 @@ from hummingbit.encoder.recipes import (
     former_names,
 )
 from hummingbit.encoder.text_features import Floats
-from hummingbit.evaluation.evaluate import evaluate_codes, unseen
-from hummingbit.evaluation.relevance import Labelled, LabelSet
 from hummingbit.foundation.errors import counted, install_command
 from hummingbit.inputs import check_several, is_unlabelled
-from hummingbit.training.data import TrainingData, tags_of
-from hummingbit.training.pipeline import Trained
-from hummingbit.training.word_vectors import WordVectors, read_word_vectors
-from hummingbit.training_methods import (
-    METHOD_NAMES,
-    check_word_vectors,
-    choose_model,
-    default_method,
-    train_by,
-)
+
+if TYPE_CHECKING:
+    from hummingbit.evaluation.relevance import LabelSet
+    from hummingbit.training.data import TrainingData
+    from hummingbit.training.pipeline import Trained
+    from hummingbit.training.word_vectors import WordVectors
 
 # Parses what users of the estimator pass in: X of texts, and y of labels.
 
@@ -136,7 +134,7 @@ def _label_set(value: Any, row: int) -> LabelSet:
 Bits = npt.NDArray[np.uint8]
 
 
-class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class SemanticHasher:
     """Learn short binary codes of texts or vectors; search them by Hamming distance.
 
     It is a scikit-learn transformer: pipelines, grid search and ``clone`` work. Training needs
@@ -242,6 +240,11 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             ValueError: if `X` or `y` has another form, a parameter is out of its range, there are
                 too few rows to learn from, or there are word vectors that cannot be used.
         """
+        # Imported here and below, as the module says.
+        from hummingbit.training.data import TrainingData, tags_of  # noqa: PLC0415
+        from hummingbit.training.word_vectors import read_word_vectors  # noqa: PLC0415
+        from hummingbit.training_methods import check_word_vectors  # noqa: PLC0415
+
         self._check_output()
         inputs = self._check_inputs(X, reset=True)
         labels = label_sets(y, len(inputs))
@@ -266,18 +269,23 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._shown_codes = self.encoder_.encode(data.take(labelled))
         return self
 
-    def transform(self, X: Any) -> Codes | Bits:
+    def transform(self, X: Any) -> Any:
         """Return the codes of `X`: ``uint8 (N, n_bits / 8)``, or ``uint8 (N, n_bits)`` as bits.
 
-        Bit b of a code is bit 7 - b % 8 of byte b // 8, as in ``numpy.packbits``.
+        Bit b of a code is bit 7 - b % 8 of byte b // 8, as in ``numpy.packbits``. After
+        :meth:`set_output` the codes are a table.
 
         Raises:
             ValueError: if `X` is not of the kind that the hasher was fitted on.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         self._check_output()
         codes = self.encoder_.encode(self._check_inputs(X, reset=False))
-        return codes if self.output == "packed" else unpack_codes(codes)
+        return self._in_container(X, codes if self.output == "packed" else unpack_codes(codes))
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn codes from `X` and `y` as :meth:`fit` does, and return the codes of `X`."""
+        return self.fit(X, y).transform(X)
 
     def query_weights(self, X: Any) -> Floats:
         """Return the weight of each bit of a document for queries `X`, ``float32 (N, n_bits)``.
@@ -285,7 +293,7 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         The asymmetric ranking orders documents by ``weights @ (2 bits - 1)``; see
         :meth:`hummingbit.encoder.encoder.Encoder.query_weights`.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self.encoder_.query_weights(self._check_inputs(X, reset=False))
 
     def score(self, X: Any, y: Any) -> float:
@@ -298,7 +306,10 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Raises:
             ValueError: if no fitted row or no query has a label.
         """
-        check_is_fitted(self)
+        from hummingbit.evaluation.evaluate import evaluate_codes, unseen  # noqa: PLC0415
+        from hummingbit.evaluation.relevance import Labelled  # noqa: PLC0415
+
+        self._check_fitted()
         inputs = self._check_inputs(X, reset=False)
         labels = label_sets(y, len(inputs))
         queries = [row for row, row_labels in enumerate(labels) if row_labels]
@@ -329,26 +340,95 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Raises:
             ArtifactError: if `folder` exists or cannot be written.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         with tempfile.TemporaryDirectory(prefix="hummingbit-") as scratch:
             for name, contents in self._files.items():
                 (Path(scratch) / name).write_bytes(contents)
             install_artifact(Path(scratch), Path(folder))
         return Path(folder)
 
-    @property
-    def _n_features_out(self) -> int:
-        """The number of columns that :meth:`transform` returns; scikit-learn names them."""
+    # scikit-learn's interface.
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the parameters by name; none of them is an estimator, whatever `deep` says."""
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, and return the hasher.
+
+        Raises:
+            ValueError: if there is no parameter of a name.
+        """
+        for name, value in params.items():
+            if name not in PARAMETERS:
+                known = ", ".join(PARAMETERS)
+                raise ValueError(
+                    f"there is no parameter {name!r} of SemanticHasher; known: {known}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Let :meth:`transform` return a table of `transform`: "pandas", "polars" or "default"."""
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def get_feature_names_out(
+        self,
+        input_features: Any = None,  # noqa: ARG002
+    ) -> npt.NDArray[np.object_]:
+        """Return the names of the columns that :meth:`transform` returns: semantichasher0, …"""
+        self._check_fitted()
         n_bits = self.encoder_.n_bits
-        return n_bits if self.output == "bits" else n_bits // 8
+        columns = n_bits if self.output == "bits" else n_bits // 8
+        names = [f"{type(self).__name__.lower()}{column}" for column in range(columns)]
+        return np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         """Declare that the estimator takes vectors and texts, and labels optionally."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.target_tags.required = False
-        tags.transformer_tags.preserves_dtype = []  # codes are bytes whatever comes in
-        return tags
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags  # noqa: PLC0415
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            # Codes are bytes whatever comes in.
+            transformer_tags=TransformerTags(preserves_dtype=[]),
+            input_tags=InputTags(string=True),
+        )
+
+    def __repr__(self) -> str:
+        """Return the call that makes a hasher of these parameters."""
+        given = {
+            name: value
+            for name, value in self.get_params().items()
+            if not (value is PARAMETERS[name] or value == PARAMETERS[name])
+        }
+        written = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        return f"{type(self).__name__}({written})"
+
+    def _in_container(self, X: Any, codes: Codes | Bits) -> Any:
+        """Return codes as :meth:`set_output`, or else scikit-learn's configuration, asks for."""
+        from sklearn import get_config  # noqa: PLC0415
+
+        config = getattr(self, "_sklearn_output_config", {})
+        kind = config.get("transform", get_config()["transform_output"])
+        if kind == "default":
+            return codes
+        names = [*self.get_feature_names_out()]
+        if kind == "pandas":
+            import pandas as pd  # noqa: PLC0415 - an extra
+
+            return pd.DataFrame(codes, columns=names, index=getattr(X, "index", None))
+        import polars as pl  # noqa: PLC0415 - not needed otherwise
+
+        return pl.DataFrame(codes, schema=names)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "encoder_"):
+            from sklearn.exceptions import NotFittedError  # noqa: PLC0415
+
+            raise NotFittedError("this SemanticHasher is not fitted yet; call fit first")
 
     def _check_output(self) -> None:
         if self.output not in ("packed", "bits"):
@@ -362,10 +442,14 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise ValueError(f"X holds {kind}; the encoder takes {self.encoder_.kind}s")
         if texts is not None:
             return texts
+        from sklearn.utils.validation import validate_data  # noqa: PLC0415
+
         vectors: Floats = validate_data(self, X, reset=reset, dtype=np.float32)
         return vectors
 
     def _recipe(self, data: TrainingData) -> BaseRecipe:
+        from hummingbit.training_methods import METHOD_NAMES  # noqa: PLC0415
+
         settings = dict(self.settings or {})
         method = self.method
         model = self._chosen_model(data)
@@ -399,6 +483,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return kind(method=method, **used, **settings)
 
     def _chosen_model(self, data: TrainingData) -> str | None:
+        from hummingbit.training_methods import choose_model  # noqa: PLC0415
+
         if self.model != "auto":
             return None if self.model is None else str(self.model)
         if not data.is_text or self.method not in ("auto", MODEL):
@@ -409,6 +495,8 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return None if (model, self.method) == (STATIC, MODEL) else model
 
     def _default_method(self, data: TrainingData, settings: Mapping[str, Any]) -> str:
+        from hummingbit.training_methods import default_method  # noqa: PLC0415
+
         if "model" in settings:
             return MODEL
         method = default_method(data, self.n_bits or DEFAULT_BITS)
@@ -416,6 +504,13 @@ class SemanticHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if method == CLASS_CODES and not settings.keys() <= known:
             return "ssb-vae"
         return method
+
+
+PARAMETERS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(SemanticHasher).parameters.items()
+}
+"""The parameters of the estimator, and their defaults."""
 
 
 def _with_current_names(kind: type[BaseRecipe], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -432,6 +527,8 @@ def _names(kind: type[BaseRecipe]) -> set[str]:
 
 
 def _train(data: TrainingData, recipe: BaseRecipe, out: Path, words: WordVectors | None) -> Trained:
+    from hummingbit.training_methods import train_by  # noqa: PLC0415
+
     try:
         return train_by(data, recipe, out, word_vectors=words, progress=False)
     except ModuleNotFoundError as error:
@@ -445,4 +542,6 @@ def _train(data: TrainingData, recipe: BaseRecipe, out: Path, words: WordVectors
 def _seed(random_state: Any) -> int:
     if isinstance(random_state, int | np.integer):
         return int(random_state)
+    from sklearn.utils import check_random_state  # noqa: PLC0415
+
     return int(check_random_state(random_state).randint(2**31 - 1))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Union, get_arg
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.clients.transport import plain_value
+from hummingbit.clients.requests import plain_value
 from hummingbit.corpus.columns import arrow_rows, is_arrow
 from hummingbit.corpus.document import (
     CONTENT_FIELDS,

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from hummingbit.clients.calls import UNSET, json_lines
 from hummingbit.clients.client import Client
-from hummingbit.clients.transport import ServiceError
+from hummingbit.clients.requests import ServiceError
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.artifact import ArtifactError

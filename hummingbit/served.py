@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack
 from hummingbit import inputs
 from hummingbit.clients.calls import SearchOptions, ServedRecommendationOptions
 from hummingbit.clients.client import Client
-from hummingbit.clients.transport import ServiceError
+from hummingbit.clients.requests import ServiceError
 from hummingbit.corpus.document import Document
 from hummingbit.embedded import Collection, Hits, OpenCollection
 from hummingbit.evaluation.rankings import RelevanceSettings

@@ -399,9 +399,7 @@ class PublishedIndex:
         missing = documents
         if header is not None and header.stamp.incarnation == self._store.incarnation:
             missing = last_row - header.stamp.last_row + abs(documents - header.stamp.documents)
-        if documents < word_file.FEWEST_DOCUMENTS or not word_file.is_far_behind(
-            documents, missing
-        ):
+        if not word_file.is_far_behind(documents, missing, self._store.bytes_on_disk()):
             return
         published = self.current_with_lexical()
         self._end_saving()
@@ -577,7 +575,9 @@ class PublishedIndex:
     def _save_soon(self, published: PublishedGeneration, indexed: IndexedTexts) -> None:
         """Write the file of an index that was built just now, in a thread of its own."""
         lexical = indexed.lexical
-        if len(lexical) < word_file.FEWEST_DOCUMENTS or not os.access(self._folder, os.W_OK):
+        documents = published.documents
+        is_small = not word_file.is_far_behind(documents, documents, self._store.bytes_on_disk())
+        if is_small or not os.access(self._folder, os.W_OK):
             return
         arguments = published, lexical, indexed.last_row
         self._saving = threading.Thread(target=self._write_words, args=arguments, name="words")

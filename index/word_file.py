@@ -55,11 +55,10 @@ ALIGNMENT = 64
 MAX_HEADER = 1 << 20
 PAGE = 1 << 12
 PAGES_AT_ONCE = 1 << 12
-FEWEST_DOCUMENTS = 5_000
-"""The words of fewer documents are indexed in less than about 0.2 s, and get no file."""
-MOST_BEHIND = 1_000
+LEAST_BYTES = 1 << 18
+"""The words of a store of so many bytes are indexed in less than about 0.2 s."""
 SHARE_BEHIND = 1 / 50
-"""A file is written anew if it lacks more documents than both numbers allow."""
+"""A file is written anew if it lacks more of the store than both allow."""
 OF_SEGMENT = (
     *("rows", "lengths", "terms", "starts", "positions", "impact_of", "live", "summary_sizes"),
 )
@@ -120,9 +119,13 @@ def analysis_of(analyzer: Analyzer, *, forms: bool) -> str:
     return f"{zlib.crc32(json.dumps(made).encode()):08x}"
 
 
-def is_far_behind(n_documents: int, n_missing: int) -> bool:
-    """Tell whether a file that lacks so many documents is to be written anew."""
-    return n_missing > max(MOST_BEHIND, SHARE_BEHIND * n_documents)
+def is_far_behind(n_documents: int, n_missing: int, n_bytes: int) -> bool:
+    """Tell whether a file is to be written anew that lacks so many documents of a store.
+
+    The store has `n_documents` in `n_bytes`; a small one gets no file at all.
+    """
+    share = n_missing / max(n_documents, 1)
+    return share * n_bytes > max(LEAST_BYTES, SHARE_BEHIND * n_bytes)
 
 
 # Writing.

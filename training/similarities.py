@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hummingbit.corpus.json_rows import read_json_lines
 from hummingbit.corpus.lines import ReadError, open_bytes
+from hummingbit.foundation.errors import counted
 from hummingbit.training.data import Rows, Tags, TrainingDataError
 from hummingbit.training.generative_models import GenerativeModel
 
@@ -63,7 +64,8 @@ class LabelTree:
         known = {*self.parents, *self.parents.values()}
         unknown = [label for label in classes if label not in known]
         if unknown:
-            found = f"{unknown[0]!r:.60} is not in the tree, nor are {len(unknown) - 1:,} others"
+            others = counted(len(unknown) - 1, "other")
+            found = f"{unknown[0]!r:.60} is not in the tree, nor are {others}"
             raise TrainingDataError(f"similarity_file: the label {found}; every label must be")
 
     def path(self, label: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import httpx
 
 from hummingbit.clients import calls, transport
 from hummingbit.clients.client import Client
-from hummingbit.clients.transport import Call
+from hummingbit.clients.requests import Call
 from hummingbit.service.schemas import responses
 
 Answer = TypeVar("Answer")

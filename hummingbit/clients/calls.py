@@ -14,11 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-import httpx
-
-from hummingbit.clients.transport import (
+from hummingbit.clients.requests import (
     Call,
     ServiceError,
     collection_path,
@@ -30,6 +28,9 @@ from hummingbit.clients.transport import (
     without_none,
 )
 from hummingbit.service.schemas import responses
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class CodeArray(Protocol):

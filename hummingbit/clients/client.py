@@ -20,7 +20,7 @@ from hummingbit.clients.calls import (
     SnapshotFile,
     Unset,
 )
-from hummingbit.clients.transport import (
+from hummingbit.clients.requests import (
     Call,
     as_list,
     collection_path,

@@ -91,6 +91,9 @@ class _Printer:
         payload = hit.get("payload") or {}
         text, marks = _text_and_marks(hit) if self._with_text else ("", [])
         title = next((payload[name] for name in TITLE_FIELDS if _is_title(payload, name)), None)
+        if title is None and self._with_text:
+            title = _first_line(hit)
+        text, marks = _without_first_line(text, marks, title or hit["id"])
         line = self._excerpt(text, marks)
         head, details = hit["id"], []
         if title is not None:
@@ -159,6 +162,29 @@ def _text_and_marks(hit: Json) -> tuple[str, list[tuple[int, int]]]:
     begin = highlight["start"] - passage["start"]
     marks = [(begin + start, begin + end) for start, end in highlight["marks"]]
     return text, [mark for mark in marks if mark[0] >= 0 and mark[1] <= len(text)]
+
+
+def _first_line(hit: Json) -> str | None:
+    """Return the first of several lines of a text if it may be its title.
+
+    One that the id has in it says less than the id.
+    """
+    first, _, rest = (hit.get("text") or "").lstrip().partition("\n")
+    first = first.lstrip("# ").rstrip()
+    is_title = 0 < len(first) <= MAX_TITLE and rest and not rest.isspace()
+    return first if is_title and first.lower() not in hit["id"].lower() else None
+
+
+def _without_first_line(
+    text: str, marks: list[tuple[int, int]], shown: str
+) -> tuple[str, list[tuple[int, int]]]:
+    """Leave out the first line of a text, and its marks, if it is in the title or id `shown`."""
+    first, _, rest = text.partition("\n")
+    is_shown = first.lstrip("# ").strip().lower() in shown.lower()
+    if not is_shown or not rest or rest.isspace():
+        return text, marks
+    begin = len(first) + 1
+    return rest, [(start - begin, end - begin) for start, end in marks if start >= begin]
 
 
 def _with_signs(text: str, marks: Sequence[tuple[int, int]]) -> str:

@@ -796,7 +796,7 @@ def filling(
     folder: DataFolder | RemoteFolder, collection: AnyCollection, *, is_new: bool
 ) -> Iterator[None]:
     """Drop a collection that was just created if filling it fails before it has a document."""
-    from hummingbit.clients.transport import ServiceError  # noqa: PLC0415 - only a service needs it
+    from hummingbit.clients.requests import ServiceError  # noqa: PLC0415 - only a service needs it
 
     try:
         yield

@@ -455,7 +455,7 @@ def _print_lists(layout_survey: Survey, corpus: Corpus) -> None:
 
 def _payload_line(layout_survey: Survey, unused: Sequence[str]) -> str:
     some = shlex.join(unused[:MAX_CANDIDATES])
-    more = f" and {left:,} others" if (left := len(unused) - MAX_CANDIDATES) > 0 else ""
+    more = f" and {counted(left, 'other')}" if (left := len(unused) - MAX_CANDIDATES) > 0 else ""
     line = f"{some}{more}: kept for filters, not searched"
     first = next((name for name in unused if name in layout_survey.words), None)
     if first is None:
@@ -505,7 +505,7 @@ def _label_line(layout_survey: Survey, corpus: Corpus) -> str:
         return f"{field}: {labels}, the rarest of {counted(rarest, 'document')}{too_few}"
     if candidates:
         some = candidates[:MAX_CANDIDATES]
-        more = f" and {left:,} others" if (left := len(candidates) - len(some)) else ""
+        more = f" and {counted(left, 'other')}" if (left := len(candidates) - len(some)) else ""
         which = f"one of {', '.join(some)}{more}" if len(candidates) > 1 else candidates[0]
         return f"none; it may be {which}: name it with --label-field"
     return "none"

@@ -27,7 +27,7 @@ from pydantic import ConfigDict
 
 from hummingbit.clients.calls import UNSET
 from hummingbit.clients.client import Client
-from hummingbit.clients.transport import ServiceError, plain_value
+from hummingbit.clients.requests import ServiceError, plain_value
 from hummingbit.embedded import Collection, Hits
 from hummingbit.encoder.codes import code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import Encoder

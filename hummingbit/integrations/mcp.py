@@ -18,7 +18,7 @@ from mcp.types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hummingbit.clients.client import Client
-from hummingbit.clients.transport import ServiceError
+from hummingbit.clients.requests import ServiceError
 from hummingbit.embedded import Collection
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.rankings import SUMMARIES

@@ -394,10 +394,10 @@ def test_labels_may_stand_in_another_field_of_the_payload(tmp_path: Path) -> Non
     ]
     found = by_hamming(collection, queries, ["P@1"], label_field="topic")
     assert found.per_query["P@1"].tolist() == [1, 0]
-    with pytest.raises(EvaluationError, match="1 of 2 queries have no label"):
-        by_hamming(collection, queries, ["P@1"])
+    with pytest.raises(EvaluationError, match="1 of 1 queries have no label"):
+        by_hamming(collection, queries[:1], ["P@1"])
     with pytest.raises(EvaluationError, match="has 2 documents, and none has a label"):
-        by_hamming(collection, queries[1:], ["P@1"])
+        by_hamming(collection, queries, ["P@1"])
     collection.close()
 
 

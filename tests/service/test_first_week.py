@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 
 from hummingbit import Client, Collection, SemanticHasher
 from hummingbit.cli import main
-from hummingbit.clients.transport import ServiceError
+from hummingbit.clients.requests import ServiceError
 from tests.support.service import service_with_keys
 
 # A parish's letters, with what people keep beside a text.

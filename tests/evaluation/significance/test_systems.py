@@ -74,5 +74,19 @@ def test_a_sentence_for_each_baseline_says_who_is_ahead() -> None:
     assert sentences == [
         "codes against words: behind in P (0.500 to 0.750, p < 0.001),"
         " ahead in R (0.500 to 0.250, p < 0.001)",
-        "codes against vectors: level in P (0.500 to 0.500, p = 1.000)",
+        "codes against vectors: P 0.500 to 0.500 (not significant)",
     ]
+
+
+def test_a_sentence_praises_no_difference_that_is_not_shown() -> None:
+    def sentence(ours: np.ndarray, theirs: np.ndarray) -> str:
+        both = (Evaluation({"P": p}, {"P": p}, len(p), 10, 0) for p in (ours, theirs))
+        (found,) = compare_with_baselines("codes", next(both), {"words": next(both)})
+        return found.removeprefix("codes against words: ")
+
+    few = sentence(np.ones(2), np.array([0.0, 0.584]))
+    assert few == "P 1.000 to 0.292 (2 queries are too few to tell)"
+    assert sentence(np.ones(1), np.zeros(1)) == "P 1.000 to 0.000 (1 query is too few to tell)"
+    # What is shown differs in the digits printed.
+    small = sentence(np.full(40, 0.5001), np.full(40, 0.5))
+    assert small == "ahead in P (0.5001 to 0.5000, p < 0.001)"

@@ -13,7 +13,7 @@ import pytest
 
 from hummingbit import Client
 from hummingbit.clients import calls
-from hummingbit.clients.transport import Call
+from hummingbit.clients.requests import Call
 from hummingbit.index.kept_vectors import FORMS
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.recommendations import STRATEGIES

@@ -25,8 +25,7 @@ QUERIES = ("apple", "ddf484 t-test", "elder fig naïve banana", "c++ appl")
 
 @pytest.fixture(autouse=True)
 def every_collection_has_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_file, "FEWEST_DOCUMENTS", 1)
-    monkeypatch.setattr(word_file, "MOST_BEHIND", 0)
+    monkeypatch.setattr(word_file, "LEAST_BYTES", 0)
 
 
 def documents(rng: np.random.Generator, n_documents: int) -> list[Document]:

@@ -381,9 +381,9 @@ def test_a_ranking_replaces_the_default_only_by_a_test() -> None:
     kept = choose_ranking(by_chance)
     assert (kept.ranking, kept.rival) == ("hybrid", "bm25")
     assert kept.advice().startswith(
-        "use hybrid, as searches do: no ranking is significantly better"
+        "use hybrid, as searches do: no other ranking is significantly better"
     )
-    assert "bm25 is ahead by 0.020 in nDCG@10 (p = " in kept.advice()
+    assert "(bm25 has 0.020 more nDCG@10, p = " in kept.advice()
     assert choose_ranking({"hybrid": hybrid, "bm25": hybrid}).ranking == "hybrid"
 
 
