@@ -48,6 +48,9 @@ _SEVERAL_LINES = (
     "is only the beginning of a JSON value; JSON lines have one document a line, and a file of one"
     " value over several lines must be named .json"
 )
+EXPORT = "hummingbit export"
+"""The format that the first line of an exported collection names."""
+_HEAD_OF_EXPORT = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + EXPORT.encode() + b'"')
 _NOT_DOCUMENTS = "must hold an array of documents, or a document on each line"
 
 
@@ -71,6 +74,8 @@ def read_json(
     if not is_lines and (_begins(stream, _OBJECT_WITH_A_LIST) or _begins(stream, _SPREAD_OBJECT)):
         own_fields = {*CONTENT_FIELDS, *layout.text_fields}
         return read_json_object(stream, source, own_fields, notice)
+    if _begins(stream, _HEAD_OF_EXPORT):
+        return read_export(stream, source)
     return read_json_lines(stream, source)
 
 
@@ -104,6 +109,29 @@ def read_json_lines(stream: BinaryIO, source: str) -> Iterator[Row]:
                 yield from _rows_of_line(number, line)
         else:
             yield from map(Row, count(first), records)
+
+
+def read_export(stream: BinaryIO, source: str) -> Iterator[Row]:
+    """Yield the documents of an exported collection, with the labels that their payloads have.
+
+    A code is left out where there is a text or a vector: it is of an encoder that others need not
+    have. The first line, the last, and what people said of documents are left out.
+
+    Raises:
+        ReadError: if the stream is truncated.
+    """
+    for row in read_json_lines(stream, source):
+        record = row.record
+        if row.reason is None and isinstance(record, dict):
+            if "id" not in record:
+                continue
+            if "text" in record or "vector" in record:
+                record.pop("code", None)
+            payload = record.get("payload")
+            if isinstance(payload, dict) and "labels" not in record:
+                labels = {name: payload[name] for name in ("label", "labels") if name in payload}
+                record = {**labels, **record}
+        yield row._replace(record=record)
 
 
 def _rows_of_line(number: int, line: bytes) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 import numpy as np
 
 from hummingbit.corpus.document import Document, DocumentError, parse_document
-from hummingbit.corpus.json_rows import read_json_lines
+from hummingbit.corpus.json_rows import EXPORT, read_json_lines
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import BadLine, ReadError, Row
 from hummingbit.corpus.stores import MIN_VECTOR_LENGTH, Point, read_milvus, read_qdrant, read_txtai
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 # The last line distinguishes a complete export from one that was cut short.
 
 
-FORMAT = "hummingbit export"
+FORMAT = EXPORT
 VERSION = 1
 LABELLED, JUDGED = "labelled", "judged"
 

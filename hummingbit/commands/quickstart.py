@@ -42,7 +42,7 @@ from hummingbit.commands.options import (
     layout_of,
     read_judged_queries,
 )
-from hummingbit.corpus.document import Document
+from hummingbit.corpus.document import CONTENT_FIELDS, Document
 from hummingbit.corpus.layout import LABEL_NAMES, Layout, rank_of
 from hummingbit.corpus.readers import BadLine, read_documents
 from hummingbit.corpus.survey import Survey, survey
@@ -468,7 +468,8 @@ def _unused_columns(layout_survey: Survey) -> list[str]:
     """Return the fields that are neither text, label nor id, and that no other row names."""
     layout = layout_survey.layout
     named = {*(layout.text_fields or ["text"]), layout.id_field, layout.label_field}
-    named |= {"id", "label", "labels", *layout_survey.other_texts, *layout_survey.unused_lists}
+    named |= {"id", "label", "labels", "payload", *CONTENT_FIELDS}
+    named |= {*layout_survey.other_texts, *layout_survey.unused_lists}
     heads = {name.partition(".")[0] for name in layout.text_fields}
     return [name for name in layout_survey.names if name and name not in named | heads]
 
