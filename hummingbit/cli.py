@@ -199,10 +199,10 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "quickstart": Command(
-        "encoders", "inspect a file, train codes on it, compare rankings, and serve a search"
+        "encoders", "search a file of your own within seconds, and learn from it meanwhile"
     ),
     "demo": Command(
-        "encoders", "train on your own Python docstrings, index, evaluate and serve them"
+        "encoders", "do the same with the docstrings of the Python packages installed here"
     ),
     "train": Command("encoders", "train an encoder on documents, with few labels or none"),
     "distill": Command(
@@ -248,6 +248,14 @@ COMMANDS = {
 
 SERVING = frozenset({"demo", "mcp", "quickstart", "serve"})
 """Commands that answer searches until they are stopped, and so must not pause for long."""
+
+_SERVICE = ("fastapi", "pydantic_settings", "starlette", "uvicorn", "uvloop", "httptools")
+EXTRA_OF = {
+    "torch": ("training", "train"),
+    **dict.fromkeys(("geoopt", "pyriemann"), ("training on SPD matrices", "spd")),
+    **dict.fromkeys((*_SERVICE, "prometheus_client", "fastapi_offline"), ("the service", "serve")),
+}
+"""Packages of extras that commands import unasked: what needs each, and its extra."""
 
 HELP_WIDTH = 80
 _OF_TRAINING = ("hummingbit.training", "hummingbit.encoder.recipes")
@@ -331,10 +339,11 @@ def _explain(error: Exception) -> str | None:
         return f"{error}{hint}"
     if isinstance(error, HummingbitError):
         return f"{error}{_hint(error)}"
-    if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "geoopt", "pyriemann"}:
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRA_OF:
         from hummingbit.foundation.errors import install_command  # noqa: PLC0415
 
-        return f"training needs {error.name}; install it with: {install_command('train')}"
+        what, extra = EXTRA_OF[error.name]
+        return f"{what} needs {error.name}; install it with: {install_command(extra)}"
     if isinstance(error, OSError) and error.strerror is not None:
         subject = "standard output" if error.filename is None else error.filename
         return f"{subject}: {error.strerror}"
@@ -444,6 +453,7 @@ def whole_parser() -> argparse.ArgumentParser:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
+    arguments = arguments or ["--help"]
     if " ".join(arguments[:2]) in COMMANDS:
         arguments = [" ".join(arguments[:2]), *arguments[2:]]
     command = next((argument for argument in arguments if not argument.startswith("-")), None)

@@ -94,6 +94,8 @@ def serve_and_learn(
 
     With ``--no-serve``, only learn.
     """
+    if args.no_serve and learning is None:
+        return
     # The first search needs nothing of the service.
     from hummingbit.service.settings import load_settings  # noqa: PLC0415
 

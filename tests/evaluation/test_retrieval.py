@@ -406,7 +406,7 @@ def test_a_collection_refuses_what_cannot_be_evaluated(tmp_path: Path) -> None:
     query = Document(id="q", code="0000", labels=("a",))
     with pytest.raises(EvaluationError, match="the database is empty"):
         by_hamming(collection, [query])
-    collection.upsert([Document(id="x", code="0000", labels=("a",), payload={"odd": 1.5})])
+    collection.upsert([Document(id="x", code="0000", labels=("a",), payload={"odd": {"a": 1}})])
     with pytest.raises(EvaluationError, match="there are no queries"):
         by_hamming(collection, [])
     with pytest.raises(InputError, match="text"):

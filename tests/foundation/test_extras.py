@@ -17,14 +17,26 @@ def test_a_checkout_is_installed_with_the_extra() -> None:
     assert (Path(package.partition("[")[0]) / "pyproject.toml").is_file()
 
 
+def listed(*endings: str) -> list[str]:
+    return sorted(
+        requirement.partition(";")[0].strip()
+        for requirement in requires("hummingbit") or []
+        if requirement.endswith(endings) and not requirement.startswith("hummingbit[")
+    )
+
+
 def test_elsewhere_the_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(errors, "ROOT", tmp_path)
-    assert shlex.split(install_command("parquet", "train")) == [
-        "pip",
-        "install",
-        *sorted(
-            requirement.partition(";")[0]
-            for requirement in requires("hummingbit") or []
-            if requirement.endswith(('extra == "train"', 'extra == "parquet"'))
-        ),
-    ]
+    packages = shlex.split(install_command("parquet", "map"))
+    assert packages == ["pip", "install", *listed('extra == "parquet"', 'extra == "map"')]
+
+
+def test_the_packages_of_an_extra_that_another_has_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nobody is told to install a name that is not registered."""
+    monkeypatch.setattr(errors, "ROOT", tmp_path)
+    packages = shlex.split(install_command("train"))[2:]
+    assert packages == listed('extra == "train"', 'extra == "serve"')
+    assert any(package.startswith("uvicorn") for package in packages)
+    assert any(package.startswith("torch") for package in packages)
