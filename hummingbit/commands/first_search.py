@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from hummingbit.commands.printing import without_controls
 from hummingbit.foundation.errors import counted
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines import kernel
 from hummingbit.index.records import Query
 
 if TYPE_CHECKING:
@@ -67,7 +69,9 @@ def learning_arguments(args: argparse.Namespace) -> list[str]:
 
 
 def print_indexed(collection: CollectionBackend, seconds: float) -> None:
-    """Print how many documents were indexed, and how quickly."""
+    """Print how many documents were indexed, and how quickly; say what the machine lacks."""
+    if (lack := kernel.missing()) is not None:
+        print(f"warning: {lack}", file=sys.stderr)
     print(f"indexed {counted(len(collection), 'document')} in {seconds:.1f} s", flush=True)
 
 
