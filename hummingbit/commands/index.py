@@ -80,6 +80,13 @@ from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
 from hummingbit.index.facets import CALENDAR, DEFAULT_BUCKETS, Facet, parse_sort
+from hummingbit.index.faiss_files import (
+    IDS_SUFFIX,
+    documents_of_codes,
+    read_faiss,
+    read_ids,
+    write_faiss,
+)
 from hummingbit.index.filters import Filter
 from hummingbit.index.ingestion import CollectionFieldTypes
 from hummingbit.index.kept_vectors import FLOAT32, FORMS
@@ -735,21 +742,40 @@ def configure_transfer(actions: Actions) -> None:
         "a file that index export wrote, also .gz or .xz (default: standard input);"
         " with --from, what another store wrote",
     )
+    codes = "codes as a binary index of FAISS, and the ids"
+    add_option(export, "--faiss FILE", f"write the {codes} to FILE.ids")
+    add_option(into, "--faiss FILE", f"read the {codes} from FILE.ids, if it exists")
+    lists = "with --faiss, an IndexBinaryIVF of N lists (default: an IndexBinaryFlat)"
+    add_option(export, "--lists N", lists, type=int)
     add_stores(into)
     add_json(into)
 
 
 def run_export(args: argparse.Namespace) -> None:
     """Write one generation of the collection."""
+    if args.faiss is None:
+        if args.lists is not None:
+            raise OptionError("--lists: is for --faiss")
+    elif args.file != STANDARD:
+        raise OptionError(f"{args.file}: is one file too many; --faiss names the file")
     with open_collection(args, writable=False) as collection:
         total = len(collection)
-        with open_output(args.file) as stream, count_in_stage("exporting", total) as advance:
-            exported = export_collection(collection, stream, advance)
+        with (
+            count_in_stage("exporting", total) as advance,
+            open_output(args.faiss or args.file) as stream,
+        ):
+            if args.faiss is None:
+                exported = export_collection(collection, stream, advance)
+            else:
+                with open_output(args.faiss + IDS_SUFFIX) as ids:
+                    exported = write_faiss(collection, stream, ids, args.lists, advance)
     print(f"{args.collection}: {counted(exported, 'document')} exported", file=sys.stderr)
 
 
 def run_import(args: argparse.Namespace) -> int:
     """Add the documents of an export, with their codes; create the collection if needed."""
+    if args.faiss is not None:
+        return run_import_faiss(args)
     if args.store is not None:
         return run_import_points(args)
     for name in OPTIONS:
@@ -769,6 +795,41 @@ def run_import(args: argparse.Namespace) -> int:
             count_in_stage("importing", header.documents) as advance,
         ):
             report = import_documents(collection, export, advance, _print_refused)
+        return _end_ingestion(args, folder, collection, report, is_new=is_new)
+
+
+def run_import_faiss(args: argparse.Namespace) -> int:
+    """Add a document for each code of a binary index of FAISS; create the collection if needed."""
+    others = {"--from": args.store, **{"--" + name: getattr(args, name) for name in OPTIONS[1:]}}
+    given = [option.replace("_", "-") for option, value in others.items() if value is not None]
+    if args.file != STANDARD or given:
+        what = given[0] if given else args.file
+        raise OptionError(f"{what}: cannot be combined with --faiss, which names the file")
+    with open_input(args.faiss) as (stream, source):
+        found = read_faiss(stream.read(), source)
+    ids = None
+    if Path(args.faiss + IDS_SUFFIX).exists():
+        with open_input(args.faiss + IDS_SUFFIX) as (stream, source):
+            ids = read_ids(stream, source)
+    documents = documents_of_codes(found, ids, source)
+    with open_collections(args, writable=True) as folder:
+        is_new = args.collection not in {*folder.collections(), *folder.aliases()}
+        collection: AnyCollection
+        if is_new:
+            n_bits = found.n_bits if args.encoder is None else None
+            collection = folder.create_collection(
+                args.collection, encoder=args.encoder, n_bits=n_bits
+            )
+        else:
+            collection = folder.collection(args.collection)
+        with filling(folder, collection, is_new=is_new):
+            if collection.n_bits != found.n_bits:
+                length = f"has codes of {found.n_bits} bits"
+                raise OptionError(
+                    f"{args.faiss}: {length}; the collection's have {collection.n_bits}"
+                )
+            with count_in_stage("importing", len(found.numbers)) as advance:
+                report = collection.ingest(documents, progress=advance, refused=_print_refused)
         return _end_ingestion(args, folder, collection, report, is_new=is_new)
 
 
