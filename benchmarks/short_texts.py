@@ -4,7 +4,7 @@ The default trains on a million texts of 3 to 12 words: runs of words of the doc
 ``--data``, then texts drawn by Zipf's law. It prints the CPU seconds and the peak memory of the
 process, the size of the encoder, and how often three words of a text find it among the first ten by
 its codes (Hamming and asymmetric). The method is ``ict``, or that of ``--method``; ``--word-bits
-0`` has none that tell which words a text has, and ``--known-terms 0`` only words that are learned.
+0`` has none that tell which words a text has.
 
 ``--documents N`` trains on N documents of each of three corpora, for each of ``--seeds``, and
 prints CPU seconds and how often some words of a sentence find their document in ten by asymmetric
@@ -30,16 +30,14 @@ from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import (
     AUTO_WORD_BITS,
     ICT,
-    MAX_KNOWN_TERMS,
     SIGNATURE,
     BaseRecipe,
+    ClozeRecipe,
     LinearRecipe,
-    Recipe,
 )
 from hummingbit.encoder.text_features import split_sentences
 from hummingbit.evaluation.known_items import words_of_sentences
 from hummingbit.training.data import gather
-from hummingbit.training.semi_supervised import train
 from hummingbit.training_methods import train_by
 
 BITS, DEPTH, N_QUERIES, N_WORDS, N_HELD_OUT = 64, 10, 300, 3, 100
@@ -54,7 +52,6 @@ def main() -> None:
     parser.add_argument("--data", nargs="*", default=[], metavar="SOURCE")
     parser.add_argument("--data-root", type=Path, metavar="DIR")
     parser.add_argument("--method", choices=(ICT, SIGNATURE), default=ICT)
-    parser.add_argument("--known-terms", type=int, default=MAX_KNOWN_TERMS, metavar="N")
     parser.add_argument("--word-bits", type=int, default=AUTO_WORD_BITS, metavar="N")
     parser.add_argument("--documents", type=int, metavar="N", help="compare few documents instead")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
@@ -64,9 +61,7 @@ def main() -> None:
             report_few(name, args.documents, args.seeds, args.data_root)
         return
     texts = short_texts(args.data, args.texts, args.data_root)
-    recipe: BaseRecipe = Recipe(
-        method=ICT, n_bits=BITS, known_terms=args.known_terms, word_bits=args.word_bits
-    )
+    recipe: BaseRecipe = ClozeRecipe(n_bits=BITS, word_bits=args.word_bits)
     if args.method == SIGNATURE:
         recipe = LinearRecipe(method=SIGNATURE, n_bits=BITS)
     report_many(texts, recipe)
@@ -123,9 +118,9 @@ def report_few(name: str, number: int, seeds: int, data_root: Path | None) -> No
         drawn = [documents[position] for position in order]
         began = time.process_time()
         with TemporaryDirectory() as folder:
-            recipe = Recipe(method="ict", n_bits=BITS, seed=seed)
+            recipe = ClozeRecipe(n_bits=BITS, seed=seed)
             learned = gather(drawn[:number])
-            encoder = train(learned, recipe, Path(folder, "e"), progress=False).encoder
+            encoder = train_by(learned, recipe, Path(folder, "e"), progress=False).encoder
         seconds = time.process_time() - began
         queries = words_of_sentences(drawn, seed)
         texts = [document.text or "" for document in drawn]

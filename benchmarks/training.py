@@ -29,16 +29,16 @@ from torch import Tensor, nn
 
 from benchmarks.harness.timing import in_turn, options, peak_bytes
 from hummingbit.corpus.readers import ReadError, read_documents
-from hummingbit.encoder.recipes import ClassCodeRecipe, Recipe
+from hummingbit.encoder.recipes import AutoencoderRecipe, ClassCodeRecipe
 from hummingbit.encoder.text_features import SparseRows
-from hummingbit.training.batches import SparseBatch, shuffled_batches
+from hummingbit.training.batches import SparseBatch, shuffled_batches, touches_few_terms
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.layers import SparseLinear, weighted_sum
 from hummingbit.training.loop import Schedule, fit
-from hummingbit.training.objectives.autoencoder import AutoencoderLoss
+from hummingbit.training.objectives.autoencoder import AutoencoderLoss, AutoencoderSettings
 from hummingbit.training.optimizers import SparseAdam
-from hummingbit.training.semi_supervised import build_model, hidden_dropout, touches_few_terms
+from hummingbit.training.semi_supervised import Design, build_model, hidden_dropout
 from hummingbit.training.soft_labels import estimate_soft_labels
 from hummingbit.training.text_features import fit_text_features
 
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def compare(data: TrainingData, rounds: int) -> None:
-    epochs = {layer: make_epoch(data, Recipe(n_bits=32), layer) for layer in LAYERS}
+    epochs = {layer: make_epoch(data, AutoencoderRecipe(n_bits=32), layer) for layer in LAYERS}
     times = in_turn(epochs, range(rounds))
     print(f"{len(data):,} documents, medians of {rounds} epochs")
     for layer, epoch_seconds in times.items():
@@ -105,7 +105,7 @@ def compare(data: TrainingData, rounds: int) -> None:
 def compare_optimizers(data: TrainingData, rounds: int) -> None:
     """Time steps on the sparse gradients of the first layer, an epoch of batches for each round."""
     torch.set_num_threads(1)  # as in training
-    recipe = Recipe(n_bits=32)
+    recipe = AutoencoderRecipe(n_bits=32)
     texts = [str(text) for text in data.inputs]
     features = fit_text_features(texts, recipe.max_terms)
     rows = features.transform(texts)
@@ -135,7 +135,7 @@ def compare_optimizers(data: TrainingData, rounds: int) -> None:
 def report_memory(documents: int) -> None:
     data = synthetic(documents)
     began = time.process_time()
-    epoch = make_epoch(data, Recipe(n_bits=32, max_terms=SYNTHETIC_TERMS), "as trained")
+    epoch = make_epoch(data, AutoencoderRecipe(n_bits=32, max_terms=SYNTHETIC_TERMS), "as trained")
     print_cost(f"{documents:,} documents, terms and soft labels", began)
     began = time.process_time()
     epoch(0)
@@ -157,16 +157,18 @@ def print_cost(work: str, began: float) -> None:
     print(f"{work}: {seconds:,.0f} CPU s, peak memory {peak_bytes() / 2**30:.2f} GiB", flush=True)
 
 
-def make_epoch(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
+def make_epoch(data: TrainingData, recipe: AutoencoderRecipe, layer: str) -> Epoch:
     """Return a function that trains for another epoch; `layer` is one of :data:`LAYERS`."""
     texts = [str(text) for text in data.inputs]
     features = fit_text_features(texts, recipe.max_terms)
     few_terms = touches_few_terms(features, texts, recipe.batch_size)
+    settings = AutoencoderSettings()
     model = build_model(
         recipe,
+        Design(settings),
         features,
         len(data.classes),
-        dropout=hidden_dropout(recipe, features, data.tags),
+        dropout=hidden_dropout(settings, features, data.tags),
         sparse_gradient=few_terms if layer == "as trained" else layer == "sparse gradient",
     )
     if layer == FLOOR:
@@ -176,7 +178,14 @@ def make_epoch(data: TrainingData, recipe: Recipe, layer: str) -> Epoch:
         model.encoder.add_module("first", DenseLinear(model.encoder.first))
     soft_labels = estimate_soft_labels(features.transform(texts), data.tags, recipe.seed)
     loss = AutoencoderLoss(
-        model, recipe, features, texts, data.tags, multi_label=False, soft_labels=soft_labels
+        model,
+        recipe,
+        features,
+        texts,
+        data.tags,
+        settings=settings,
+        multi_label=False,
+        soft_labels=soft_labels,
     )
     schedule = Schedule(1, recipe.batch_size, recipe.learning_rate, recipe.seed)
     return lambda _: fit(model, loss, len(data), schedule, progress=False)

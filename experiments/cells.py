@@ -12,17 +12,19 @@ import numpy as np
 from experiments.result_tables import Record
 from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
+from experiments.ssb_vae.variants import train_variant
+from experiments.word_vectors import read_word_vectors
 from hummingbit.encoder.artifact import read_classifier, read_labelled_ids
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import LabelledRecipe, ModelRecipe
+from hummingbit.encoder.recipes import ClassCodeRecipe, LabelledRecipe, ModelRecipe
 from hummingbit.encoder.text_model import ReadTexts
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline, tfidf_cosine
 from hummingbit.evaluation.evaluate import evaluate_encoder, unseen
 from hummingbit.evaluation.result import Evaluation
+from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import TrainingData
-from hummingbit.training.word_vectors import read_word_vectors
-from hummingbit.training_methods import train_by
+from hummingbit.training_methods import print_trial, train_by
 
 CLASSIFIER_BASELINE = "classifier baseline"
 CLASSIFIER_OF = {
@@ -154,7 +156,11 @@ def trained_encoder(
     words = read_word_vectors(word_vectors) if word_vectors else None
 
     def train_anew() -> Encoder:
-        return train_by(data, recipe, folder, word_vectors=words, overwrite=True).encoder
+        if words is not None and isinstance(recipe, ClassCodeRecipe):
+            return train_class_codes(
+                data, recipe, folder, word_vectors=words, overwrite=True, progress=print_trial
+            ).encoder
+        return train_variant(data, recipe, folder, overwrite=True).encoder
 
     about = {"word_vectors": words.about()} if words else None
     return load_or_train(folder, data, recipe, train_anew, about)

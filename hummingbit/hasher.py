@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from hummingbit.evaluation.relevance import LabelSet
     from hummingbit.training.data import TrainingData
     from hummingbit.training.pipeline import Trained
-    from hummingbit.training.word_vectors import WordVectors
 
 # Parses what users of the estimator pass in: X of texts, and y of labels.
 
@@ -153,8 +152,8 @@ class SemanticHasher:
         Otherwise it chooses ict for texts and sne for vectors, or lsh if there are fewer dimensions
         or fewer rows than bits.
     epochs : int, default=None
-        Passes over the rows; the linear methods ignore it, and class-codes does unless its content
-        is learned by ict. None is the default of the method, as in ``hummingbit train``.
+        Passes over the rows; the linear methods and class-codes ignore it. None is the default of
+        the method, as in ``hummingbit train``.
     analyzer : str, default=None
         How texts are split into terms, as in ``hummingbit train --analyzer``.
     max_terms : int, default=None
@@ -166,8 +165,6 @@ class SemanticHasher:
         Whether :meth:`transform` returns bytes of eight bits each, or one column for each bit.
     random_state : int, RandomState or None, default=0
         The seed of all random numbers.
-    word_vectors : str or path, default=None
-        A file of vectors of words for class-codes, as for ``hummingbit train --word-vectors``.
     model : str or path, default=None
         The folder of a language model that reads the texts, as sentence-transformers saves it; the
         method is then "model". It needs the extra ``hummingbit[model]``. "auto" takes the one
@@ -212,7 +209,6 @@ class SemanticHasher:
         validation_fraction: float = 0.0,
         output: str = "packed",
         random_state: Any = 0,
-        word_vectors: str | Path | None = None,
         model: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
@@ -224,7 +220,6 @@ class SemanticHasher:
         self.validation_fraction = validation_fraction
         self.output = output
         self.random_state = random_state
-        self.word_vectors = word_vectors
         self.model = model
         self.settings = settings
 
@@ -237,13 +232,11 @@ class SemanticHasher:
         an indicator matrix ``(N, C)``.
 
         Raises:
-            ValueError: if `X` or `y` has another form, a parameter is out of its range, there are
-                too few rows to learn from, or there are word vectors that cannot be used.
+            ValueError: if `X` or `y` has another form, a parameter is out of its range, or there
+                are too few rows to learn from.
         """
         # Imported here and below, as the module says.
         from hummingbit.training.data import TrainingData, tags_of  # noqa: PLC0415
-        from hummingbit.training.word_vectors import read_word_vectors  # noqa: PLC0415
-        from hummingbit.training_methods import check_word_vectors  # noqa: PLC0415
 
         self._check_output()
         inputs = self._check_inputs(X, reset=True)
@@ -251,11 +244,9 @@ class SemanticHasher:
         names = tuple(map(str, range(len(labels))))
         data = TrainingData(names, inputs, *tags_of(labels))
         recipe = self._recipe(data)
-        check_word_vectors(recipe.method, given=self.word_vectors is not None)
-        words = None if self.word_vectors is None else read_word_vectors(Path(self.word_vectors))
         with tempfile.TemporaryDirectory(prefix="hummingbit-") as scratch:
             out = Path(scratch) / "encoder"
-            trained = _train(data, recipe, out, words)
+            trained = _train(data, recipe, out)
             self._files = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
         self.encoder_: Encoder = trained.encoder
         self.method_: str = recipe.method
@@ -526,11 +517,11 @@ def _names(kind: type[BaseRecipe]) -> set[str]:
     return {field.name for field in fields(kind)}
 
 
-def _train(data: TrainingData, recipe: BaseRecipe, out: Path, words: WordVectors | None) -> Trained:
+def _train(data: TrainingData, recipe: BaseRecipe, out: Path) -> Trained:
     from hummingbit.training_methods import train_by  # noqa: PLC0415
 
     try:
-        return train_by(data, recipe, out, word_vectors=words, progress=False)
+        return train_by(data, recipe, out, progress=False)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

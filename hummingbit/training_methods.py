@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,11 +30,12 @@ from hummingbit.encoder.recipes import (
     STATIC,
     STATIC_BITS,
     WORDS_AND_CLASSES,
+    AutoencoderRecipe,
     BaseRecipe,
     ClassCodeRecipe,
+    ClozeRecipe,
     LinearRecipe,
     ModelRecipe,
-    Recipe,
 )
 from hummingbit.foundation.errors import install_command
 from hummingbit.index.catalog import SHIPPED_DISTRIBUTION, shipped_encoder
@@ -52,7 +53,6 @@ from hummingbit.training.linear_codes import train_linear
 from hummingbit.training.model_codes import train_model
 from hummingbit.training.pipeline import Trained, split
 from hummingbit.training.text_features import TermCounts, have_more_terms
-from hummingbit.training.word_vectors import WordVectors
 
 _PACKAGES_OF_MODELS = ("onnxruntime", "tokenizers", "onnx")
 # The texts that tell whether those of a corpus are short.
@@ -242,14 +242,14 @@ def class_codes_can_learn(data: TrainingData, recipe: ClassCodeRecipe) -> bool:
 
 def model_recipe(
     model: str, model_name: str | None, n_bits: int | None = None
-) -> Recipe | ModelRecipe:
+) -> ClozeRecipe | ModelRecipe:
     """Return the recipe of codes of what `model` knows, a language model or STATIC.
 
     A language model's head is ITQ if torch is not installed.
     """
-    recipe: Recipe | ModelRecipe
+    recipe: ClozeRecipe | ModelRecipe
     if model == STATIC:
-        recipe = Recipe(method=STATIC)
+        recipe = ClozeRecipe(method=STATIC)
     else:
         head = ModelRecipe().head if has_torch() else ITQ
         recipe = ModelRecipe(model=model, model_name=model_name or "", head=head)
@@ -263,7 +263,7 @@ def recipe_for_search(
     has_labels: bool,
     model: str | None = None,
     model_name: str | None = None,
-) -> Recipe | ClassCodeRecipe | LinearRecipe | ModelRecipe:
+) -> AutoencoderRecipe | ClozeRecipe | ClassCodeRecipe | LinearRecipe | ModelRecipe:
     """Return the recipe of codes that find texts by their words and, with labels, by their class.
 
     It is ssb-vae for labelled texts that class codes cannot learn. Without torch, it is class-codes
@@ -278,11 +278,11 @@ def recipe_for_search(
         is_learned = has_labels and class_codes_can_learn(data, classes)
         return classes if is_learned else LinearRecipe(method="itq", n_bits=n_bits)
     if not has_labels:
-        return Recipe(method="ict", n_bits=n_bits)
+        return ClozeRecipe(n_bits=n_bits)
     recipe = ClassCodeRecipe(n_bits=n_bits, **WORDS_AND_CLASSES)
     if class_codes_can_learn(data, recipe):
         return recipe
-    return Recipe(method="ssb-vae", n_bits=n_bits, content_share=0.5)
+    return AutoencoderRecipe(n_bits=n_bits, content_share=0.5)
 
 
 def train_by(
@@ -290,24 +290,22 @@ def train_by(
     recipe: BaseRecipe,
     out: Path,
     *,
-    word_vectors: WordVectors | None = None,
     words: TermCounts | None = None,
     overwrite: bool = False,
     progress: bool = True,
+    **options: Any,
 ) -> Trained:
     """Train on `data` by the method of the `recipe`, and write the encoder to `out`.
 
     The method is one of :data:`METHOD_NAMES`. The codes of ict know the `words`, if given, beside
-    those of `data`.
+    those of `data`. A method that learns a network takes its `options`, such as the device.
 
     With `progress`, trials and epochs are shown.
 
     Raises:
         ModuleNotFoundError: if the method learns a network and torch is not installed.
-        TrainingDataError: if there are `word_vectors` and the method does not use them.
         TrainingDataError, ArtifactError, CheckpointError, ModelError: as the run of the method.
     """
-    check_word_vectors(recipe.method, given=word_vectors is not None)
     check_torch(recipe)
     show = print_trial if progress else _ignore
     if isinstance(recipe, LinearRecipe):
@@ -315,25 +313,18 @@ def train_by(
     if isinstance(recipe, ModelRecipe):
         return train_model(data, recipe, out, overwrite=overwrite, progress=show)
     if isinstance(recipe, ClassCodeRecipe):
-        return train_class_codes(
-            data, recipe, out, word_vectors=word_vectors, overwrite=overwrite, progress=show
-        )
-    if not isinstance(recipe, Recipe):
+        return train_class_codes(data, recipe, out, overwrite=overwrite, progress=show)
+    # torch takes a second.
+    if isinstance(recipe, AutoencoderRecipe):
+        from hummingbit.training.semi_supervised import train  # noqa: PLC0415
+
+        return train(data, recipe, out, overwrite=overwrite, progress=progress, **options)
+    if not isinstance(recipe, ClozeRecipe):
         raise TrainingDataError(f"method: {recipe.method} is trained by its own command")
-    from hummingbit.training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
+    from hummingbit.training.cloze import train_cloze  # noqa: PLC0415
 
-    return train(data, recipe, out, overwrite=overwrite, progress=progress, words=words)
-
-
-def check_word_vectors(method: str, *, given: bool) -> None:
-    """Check that the method uses word vectors if they are `given`.
-
-    Raises:
-        TrainingDataError: if it does not.
-    """
-    if given and method != CLASS_CODES:
-        problem = f"{method} does not use them; {CLASS_CODES} of texts with labels does"
-        raise TrainingDataError(f"word_vectors: {problem}")
+    options |= {"overwrite": overwrite, "progress": progress, "words": words}
+    return train_cloze(data, recipe, out, **options)
 
 
 def print_trial(line: str) -> None:

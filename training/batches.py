@@ -175,3 +175,17 @@ def vector_scale(features: Features, inputs: Inputs) -> float:
         return 1.0
     rows = features.transform(np.asarray(inputs))  # type: ignore[arg-type]
     return float(np.sqrt(rows.size) / np.linalg.norm(rows)) if rows.any() else 1.0
+
+
+def touches_few_terms(features: Features, inputs: Inputs, batch_size: int) -> bool:
+    """Return whether a batch of texts has at most half as many words as the vocabulary has terms.
+
+    The gradient of the first layer is then sparse, and rows of other terms are not touched. With
+    more words, summing those of the same term costs more than processing all rows. The number of
+    words in a text is estimated from the first thousand texts.
+    """
+    if not isinstance(features, TextFeatures):
+        return False
+    first = [str(text) for text in inputs[:1000]]
+    words = features.count_terms(first).nnz / len(first)
+    return bool(batch_size * words <= features.dimension / 2)

@@ -46,7 +46,6 @@ from hummingbit.encoder.recipes import (
     WORD_SHARES,
     WORD_VECTOR_CLASSIFIERS,
     ClassCodeRecipe,
-    ict_recipe,
 )
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.encoder.vector_features import VectorFeatures
@@ -466,12 +465,11 @@ class ContentLayers:
             problem = f"{n_bits} bits for content are more than {found} can fill"
             raise TrainingDataError(f"n_bits: {problem}")
         if recipe.content == ICT and isinstance(features, TextFeatures):
-            from hummingbit.training.semi_supervised import (  # noqa: PLC0415 - it needs torch
-                fit_cloze,
-            )
+            from hummingbit.training.cloze import fit_cloze  # noqa: PLC0415 - it needs torch
 
-            ict = ict_recipe(recipe, cloze_shared=_SHARED)
-            learned = fit_cloze(features, documents.texts, rows, n_bits, ict)
+            learned = fit_cloze(
+                features, documents.texts, rows, n_bits, seed=recipe.seed, shared=_SHARED
+            )
             return _scale(rows, *learned, _WORDS_RMS)
         if isinstance(rows, np.ndarray):
             return _scale(rows, *fit_itq(rows, n_bits, recipe.seed))

@@ -27,12 +27,17 @@ from torch.nn import functional
 from hummingbit.encoder.artifact import TEACHER, check_destination
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder, Features
-from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, ict_recipe
+from hummingbit.encoder.recipes import NEIGHBOURS, ClozeRecipe, DistillationRecipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.evaluation.significance import bootstrap_intervals
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.training.batches import SparseBatch, TrainingInputs, drop_words
+from hummingbit.training.batches import (
+    SparseBatch,
+    TrainingInputs,
+    drop_words,
+    touches_few_terms,
+)
 from hummingbit.training.data import (
     Rows,
     Tags,
@@ -67,7 +72,6 @@ from hummingbit.training.pipeline import (
     one_blas_thread,
 )
 from hummingbit.training.queries import ClozeTask
-from hummingbit.training.semi_supervised import touches_few_terms
 from hummingbit.training.soft_labels import fit_ridge
 from hummingbit.training.teachers import Teacher, check_directions
 
@@ -140,7 +144,8 @@ class NeighbourLoss:
         self._unit_NE = torch.from_numpy(unit_rows(vectors))
         cosines_NK, self._nearest_NK = nearest_documents(self._unit_NE, recipe.seed)
         self._temperatures_N1 = neighbour_temperatures(cosines_NK, PERPLEXITY)
-        self._cloze = ClozeTask(ict_recipe(recipe), features, texts, self._x, beside_classes=False)
+        shared = ClozeRecipe().cloze_shared
+        self._cloze = ClozeTask(features, texts, self._x, seed=recipe.seed, shared=shared)
         self.network = self._build_network(texts, vectors)
         self.model = nn.ModuleDict({"encoder": self.network})
 

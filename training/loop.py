@@ -20,10 +20,11 @@ from tqdm import tqdm
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import (
     FIXED,
+    AutoencoderRecipe,
     BaseRecipe,
+    ClozeRecipe,
     DistillationRecipe,
     MetricRecipe,
-    Recipe,
     former_names,
     lost_settings,
     recorded_settings,
@@ -337,7 +338,7 @@ def fit_and_write(
     schedule: Schedule,
     data: TrainingData,
     parts: Split,
-    recipe: Recipe | MetricRecipe | DistillationRecipe,
+    recipe: AutoencoderRecipe | ClozeRecipe | MetricRecipe | DistillationRecipe,
     encoder_of: Callable[[], Encoder],
     settings: Mapping[str, Any] | None = None,
     run: Mapping[str, Any] | None = None,

@@ -32,7 +32,6 @@ from hummingbit.training.objectives.neighbours import (
     stochastic_neighbour_loss,
 )
 from hummingbit.training.objectives.ssb_vae import (
-    gaussian_kl_loss,
     kl_loss,
     text_reconstruction_loss,
     vector_reconstruction_loss,
@@ -68,7 +67,6 @@ class Shape:
     input_scale: float = 1.0
     dropout: float = 0.0
     sparse_gradient: bool = True
-    linear: bool = False
     content_bits: int = 0
 
     @classmethod
@@ -226,7 +224,7 @@ def _drop_units(h_NH: Tensor, rate: float, generator: torch.Generator | None) ->
     return h_NH * factors.view(h_NH.shape).to(h_NH)
 
 
-# Autoencoders with a binary or a Gaussian code: encoder, code, decoder and class head.
+# Autoencoders: encoder, code, decoder and class head.
 #
 # Shapes: N rows of a batch, V terms (or D vector entries), H hidden units, B bits, C classes.
 
@@ -269,23 +267,6 @@ class VectorDecoder(nn.Module):
         return vector_reconstruction_loss(self.linear(b_NB), targets_ND)
 
 
-class GaussianLatent(nn.Module):
-    """z ~ N(logits, σ²), σ² a function of the second hidden layer, with N(0, 1) as its prior."""
-
-    def __init__(self, hidden: int, n_bits: int) -> None:
-        super().__init__()
-        self.log_variance = nn.Linear(hidden, n_bits)
-
-    def forward(
-        self, h_NH: Tensor, logits_NB: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Return a draw of the code ``(N, B)`` and the KL loss."""
-        log_variance_NB = self.log_variance(h_NH)
-        noise_NB = torch.randn(logits_NB.shape, generator=generator).to(logits_NB.device)
-        z_NB = logits_NB + torch.exp(0.5 * log_variance_NB) * noise_NB
-        return z_NB, gaussian_kl_loss(logits_NB, log_variance_NB)
-
-
 @dataclass(frozen=True)
 class Output:
     """A draw of the code, its KL loss, and logits.
@@ -300,7 +281,15 @@ class Output:
     code_class_logits_NC: Tensor
 
 
-class BernoulliAutoencoder(nn.Module):
+class Autoencoder(nn.Module):
+    """The parts of an autoencoder: a network to logits, a decoder, and perhaps one of content."""
+
+    encoder: EncoderNetwork
+    decoder: TextDecoder | VectorDecoder
+    content: FactoredEncoderNetwork | None
+
+
+class BernoulliAutoencoder(Autoencoder):
     """SSB-VAE's network: x → logits → relaxed b ~ Ber(σ(logits)) → x̂, with a class head on h₂.
 
     A second class head is on b; the recipe sets its weight.
@@ -312,13 +301,12 @@ class BernoulliAutoencoder(nn.Module):
 
     def __init__(self, shape: Shape, temperature: float) -> None:
         super().__init__()
-        self.encoder = (LinearEncoderNetwork if shape.linear else EncoderNetwork)(shape)
-        hidden = shape.n_bits if shape.linear else shape.hidden
+        self.encoder = EncoderNetwork(shape)
         self.temperature = temperature
-        self.decoder = _decoder(shape)
-        self.class_head = nn.Linear(hidden, shape.classes)
+        self.decoder = decoder_of(shape)
+        self.class_head = nn.Linear(shape.hidden, shape.classes)
         self.code_head = nn.Linear(shape.n_bits, shape.classes)
-        self.content: FactoredEncoderNetwork | None = None
+        self.content = None
         if shape.content_bits:
             self.content = FactoredEncoderNetwork(replace(shape, n_bits=shape.content_bits))
 
@@ -329,32 +317,8 @@ class BernoulliAutoencoder(nn.Module):
         return Output(logits_NB, b_NB, kl, self.class_head(h_NH), self.code_head(b_NB))
 
 
-class GaussianAutoencoder(nn.Module):
-    """VDSH-S's network: x → μ, σ → z ~ N(μ, σ²) → x̂, with a class head on the sampled z.
-
-    Source: Chaidaroon and Fang, "Variational Deep Semantic Hashing for Text Documents" (2017),
-    section 3.3.
-    """
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.encoder = EncoderNetwork(shape)
-        self.latent = GaussianLatent(shape.hidden, shape.n_bits)
-        self.decoder = _decoder(shape)
-        self.class_head = nn.Linear(shape.n_bits, shape.classes)
-
-    def forward(self, x: SparseBatch | Tensor, generator: torch.Generator) -> Output:
-        """Encode a batch and draw one code for each row."""
-        h_NH, mean_NB = self.encoder(x, generator)
-        z_NB, kl = self.latent(h_NH, mean_NB, generator)
-        class_logits_NC = self.class_head(z_NB)
-        return Output(mean_NB, z_NB, kl, class_logits_NC, class_logits_NC)
-
-
-Autoencoder = BernoulliAutoencoder | GaussianAutoencoder
-
-
-def _decoder(shape: Shape) -> TextDecoder | VectorDecoder:
+def decoder_of(shape: Shape) -> TextDecoder | VectorDecoder:
+    """Return the decoder of texts or vectors of a shape."""
     decoder = TextDecoder if shape.text else VectorDecoder
     return decoder(shape.n_bits, shape.inputs)
 
@@ -523,9 +487,7 @@ def to_encoder(network: AnyEncoderNetwork, features: Features) -> Encoder:
     return _encoder(_layers(network), features)
 
 
-def autoencoder_to_encoder(
-    model: BernoulliAutoencoder | GaussianAutoencoder, features: Features, inputs: Inputs
-) -> Encoder:
+def autoencoder_to_encoder(model: Autoencoder, features: Features, inputs: Inputs) -> Encoder:
     """Return the encoder of `model`; its content bits, if any, come after the others.
 
     With content bits, the other logits are scaled, which changes no bit. Both kinds then have the
@@ -533,7 +495,7 @@ def autoencoder_to_encoder(
     in a query.
     """
     encoder = to_encoder(model.encoder, features)
-    if isinstance(model, GaussianAutoencoder) or model.content is None:
+    if model.content is None:
         return encoder
     content = to_encoder(model.content, features)
     first = inputs[:_SCALING_INPUTS]

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hummingbit.encoder.recipes import METHODS, Recipe
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, split_sentences
 from hummingbit.foundation import arrays
 from hummingbit.training.batches import SparseBatch
@@ -28,6 +27,8 @@ from hummingbit.training.text_features import principal_directions
 _FIRST_SENTENCES = 3
 # The factor of a query's logits in the loss. Logits exceed the ±1 of tanh.
 _LOGIT_FACTOR = 0.25
+# The factor of the scores in the loss, and the temperature of the similarities in its target.
+_SCALE, _TEMPERATURE = 20.0, 0.05
 # The directions of latent semantics, without bits for classes and beside them.
 _DIRECTIONS, _DIRECTIONS_BESIDE_CLASSES = 400, 200
 
@@ -148,38 +149,39 @@ class Similarities:
 
 
 class ClozeTask:
-    """The inverse cloze loss of a recipe for batches of the training texts.
+    """The inverse cloze loss for batches of the training texts.
 
-    `rows` are the features of `texts`, ``(N, V)``. The loss compares documents with the logits of a
-    query, as the asymmetric ranking does. Where the code has bits for classes as well, with
-    `beside_classes`, it compares them with the tanh of the logits. Logits gained nothing there.
-    With `static`, the network starts at the codes of the encoder that ships and learns along its
-    directions.
+    `rows` are the features of `texts`, ``(N, V)``. A share `shared` of a query's target goes to all
+    texts by similarity. The loss compares documents with the logits of a query, as the asymmetric
+    ranking does. Where the code has bits for classes as well, with `beside_classes`, it compares
+    them with the tanh of the logits. Logits gained nothing there. Beside a network for classes,
+    `short` queries of equally likely terms gave better results, and queries from first sentences no
+    better ones. With `static`, the network starts at the codes of the encoder that ships and learns
+    along its directions.
     """
 
     def __init__(
         self,
-        recipe: Recipe,
         features: TextFeatures,
         texts: Sequence[str],
         rows: SparseRows,
         *,
-        beside_classes: bool,
+        seed: int,
+        shared: float,
+        beside_classes: bool = False,
+        short: bool = False,
         static: StaticStart | None = None,
     ) -> None:
         self._static = static
-        self._recipe, self._beside_classes = recipe, beside_classes
-        # Beside a network for classes, shorter queries of equally likely terms gave better results,
-        # and queries from first sentences no better ones.
-        is_linear = METHODS[recipe.method].is_linear
-        most, from_first = (16, 0.75 if beside_classes else 0.5) if is_linear else (8, 0.0)
+        self._seed, self._shared, self._beside_classes = seed, shared, beside_classes
+        most, from_first = (8, 0.0) if short else (16, 0.75 if beside_classes else 0.5)
         self._queries = SentenceQueries(
-            features, texts, most=most, by_idf=is_linear, from_first=from_first
+            features, texts, most=most, by_idf=not short, from_first=from_first
         )
         self._rows = rows
         self._similarities = Similarities(
             rows,
-            recipe.seed,
+            seed,
             unit_rows=features.l2_normalize,
             directions=_DIRECTIONS_BESIDE_CLASSES if beside_classes else _DIRECTIONS,
             vectors_VE=None if static is None else static.vectors_VE,
@@ -197,7 +199,7 @@ class ClozeTask:
         """
         if not isinstance(network, LinearEncoderNetwork):
             return
-        n_bits, seed = len(network.logits.bias), self._recipe.seed
+        n_bits, seed = len(network.logits.bias), self._seed
         if self._static is not None:
             codes = self._static.codes(self._rows, n_bits, seed)
         start = codes or itq_of_terms(self._rows, n_bits, seed)
@@ -223,16 +225,16 @@ class ClozeTask:
         with_terms = np.flatnonzero(np.diff(queries.indptr))
         if len(with_terms) < 2:
             return 0 * logits_NB.sum()  # so that the batch has a gradient, of zeros
-        queries, device, recipe = queries[with_terms], logits_NB.device, self._recipe
+        queries, device = queries[with_terms], logits_NB.device
         batch = SparseBatch.of_rows(queries, np.arange(len(with_terms))).to(device)
         query_logits_NB = network(batch)[1].float()
         return inverse_cloze_loss(
             query_logits_NB.tanh() if self._beside_classes else _LOGIT_FACTOR * query_logits_NB,
             logits_NB[torch.from_numpy(with_terms).to(device)].float(),
             self._similarities.of(queries, rows[with_terms]).to(device),
-            scale=recipe.cloze_scale,
-            shared=recipe.cloze_shared,
-            temperature=recipe.cloze_temperature,
+            scale=_SCALE,
+            shared=self._shared,
+            temperature=_TEMPERATURE,
         )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import Recipe, RecipeError
+from hummingbit.encoder.recipes import ClozeRecipe, RecipeError
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures
 from hummingbit.index.catalog import install_shipped, shipped_encoder
 from hummingbit.training.data import TrainingDataError
@@ -70,7 +70,7 @@ def load_shipped() -> tuple[TextFeatures, Encoder]:
     return encoder.features, encoder
 
 
-def static_start(texts: Sequence[str], recipe: Recipe) -> StaticStart:
+def static_start(texts: Sequence[str], recipe: ClozeRecipe) -> StaticStart:
     """Return the terms and the vectors with which the training on `texts` begins.
 
     A word of the corpus that the shipped encoder does not know has the sum of its pieces.

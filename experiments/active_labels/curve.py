@@ -27,13 +27,13 @@ from experiments.result_tables import (
     write_records,
 )
 from experiments.splits import read_split
-from hummingbit.encoder.recipes import CHOSEN, QUERY_CLASSIFIERS, ClassCodeRecipe, Recipe
+from experiments.ssb_vae.variants import train_variant, variant_recipe
+from hummingbit.encoder.recipes import CHOSEN, QUERY_CLASSIFIERS, ClassCodeRecipe
 from hummingbit.evaluation.baselines import pack_class_bits
 from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_encoder
 from hummingbit.evaluation.labelling.suggestions import DEFAULT_METHOD, Rows, class_scores
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.training.class_codes import train_class_codes
-from hummingbit.training.semi_supervised import train
 
 DATASETS = ("snippets", "20news-bydate", "ag-news")
 RANDOM = "random"
@@ -216,9 +216,8 @@ def _evaluate(args: argparse.Namespace, planned: Run, settings: dict[str, Any]) 
         if args.learner == CLASS_CODES:
             encoder = train_class_codes(masked, ClassCodeRecipe(**common, **settings), out).encoder
         else:
-            common |= {"label_fraction": 1.0, "terms": "frequent", "min_steps": 0}
-            recipe = Recipe(method=SSB_VAE, **common, **settings)
-            encoder = train(masked, recipe, out, progress=False).encoder
+            recipe = variant_recipe(SSB_VAE, terms="frequent", **common, **settings)
+            encoder = train_variant(masked, recipe, out, progress=False).encoder
     return evaluate_encoder(encoder, data.labelled(), queries.labelled(), ["P@100"])
 
 

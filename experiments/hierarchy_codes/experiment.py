@@ -24,7 +24,7 @@ from experiments.result_tables import Record, group, mean_and_deviation, print_t
 from experiments.saved_encoders import load_or_train
 from experiments.splits import read_split
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import MetricRecipe, Recipe
+from hummingbit.encoder.recipes import AutoencoderRecipe, MetricRecipe
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.evaluation.significance import holm, permutation_test
 from hummingbit.training.data import TrainingData
@@ -33,12 +33,12 @@ from hummingbit.training.semi_supervised import train
 
 SUMMARY = "hierarchy of labels: codes trained with it, beside codes trained without"
 
-METHODS: Mapping[str, Recipe | MetricRecipe] = {
+METHODS: Mapping[str, AutoencoderRecipe | MetricRecipe] = {
     "chl": MetricRecipe(objective="continuous-histogram", similarity="hierarchy"),
     "chl-names": MetricRecipe(objective="continuous-histogram", similarity="labels"),
     "generative": MetricRecipe(objective="generative-similarity", similarity="hierarchy"),
     "generative-names": MetricRecipe(objective="generative-similarity", similarity="labels"),
-    "ssb-vae": Recipe(method="ssb-vae"),
+    "ssb-vae": AutoencoderRecipe(),
 }
 """Recipes by method; the run sets bits, seed, epochs and hidden units."""
 
@@ -101,7 +101,9 @@ def measure(encoder: Encoder, data: TrainingData, queries: TrainingData) -> tupl
     return record, graded.expected_per_query["nDCG@100"]
 
 
-def _load_or_train(data: TrainingData, recipe: Recipe | MetricRecipe, folder: Path) -> Encoder:
+def _load_or_train(
+    data: TrainingData, recipe: AutoencoderRecipe | MetricRecipe, folder: Path
+) -> Encoder:
     def train_anew() -> Encoder:
         if isinstance(recipe, MetricRecipe):
             return train_metric(data, recipe, folder, overwrite=True).encoder

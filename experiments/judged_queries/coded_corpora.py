@@ -22,8 +22,17 @@ from experiments.judged_queries.compared_rankings import (
 from experiments.judged_queries.judged_corpora import Corpus
 from experiments.perception_coherence.rivals import RivalRecipe, distill_rival
 from experiments.saved_encoders import load_or_train
+from experiments.ssb_vae.variants import variant_recipe
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, LinearRecipe, Recipe
+from hummingbit.encoder.recipes import (
+    ICT,
+    NEIGHBOURS,
+    STATIC,
+    BaseRecipe,
+    ClozeRecipe,
+    DistillationRecipe,
+    LinearRecipe,
+)
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.training.data import TrainingData, gather
@@ -129,12 +138,13 @@ def _runs(args: argparse.Namespace) -> Iterator[_Run]:
 
 
 def _encoder(name: str, data: TrainingData, method: str, run: _Run) -> Encoder:
-    recipe: Recipe | LinearRecipe
+    recipe: BaseRecipe
     if method in LINEAR_METHODS:
         recipe = LinearRecipe(method, **run.settings)
         return trained_encoder(data, recipe, run.folder(name, method))
     supervision = run.args.supervision
-    recipe = Recipe(method=method, label_fraction=supervision, **run.settings)
+    settings = {"method": method, "label_fraction": supervision, **run.settings}
+    recipe = ClozeRecipe(**settings) if method in (ICT, STATIC) else variant_recipe(**settings)
     return trained_encoder(data, recipe, run.folder(name, method, f"{supervision:g}"))
 
 

@@ -36,9 +36,10 @@ from experiments.judged_queries.judged_corpora import PAIRS, Corpus, read_corpus
 from experiments.parts import add_bits, add_run_options
 from experiments.perception_coherence.rivals import ALL_OBJECTIVES
 from experiments.result_tables import Record, print_table, save_records
+from experiments.ssb_vae.variants import METHODS as VARIANTS
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.analyzers import VISIBLE
-from hummingbit.encoder.recipes import METHODS
+from hummingbit.encoder.recipes import ICT, STATIC
 from hummingbit.evaluation.evaluate import evaluate_by_score
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.evaluation.significance import holm, permutation_test
@@ -60,7 +61,7 @@ class JudgedQueriesError(HummingbitError, ValueError):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    learned = [*METHODS, *LINEAR_METHODS]
+    learned = [ICT, STATIC, *VARIANTS, *LINEAR_METHODS]
     parser.add_argument(
         "--corpora",
         nargs="+",

@@ -50,7 +50,7 @@ _NETWORK = {"learning_rate": (1e-3, 2e-3), "kl_weight": (0.1, 1.0)}
 _SMASH = {"learning_rate": (1e-3, 2e-3), "relevance_weight": (0.5, 1.0)}
 _SMALL_KL = {"learning_rate": (1e-3, 2e-3), "kl_weight": (0.01, 0.1)}
 _B_VAE = {"word_dropout": (0.0, 0.25), "reconstruction_weight": (1.0, 5.0)}
-_ICT = {"learning_rate": (2e-3, 4e-3), "cloze_temperature": (0.05, 0.1)}
+_ICT = {"cloze_shared": (0.5, 0.7, 0.9, 1.0)}
 _SSB_VAE = {"learning_rate": (2e-3, 4e-3), "word_dropout": (0.1, 0.5)}
 _CLASS_CODES = {"content_share": (0.0, 0.25), "certainty_share": (0.125, 0.25)}
 _CIBHASH = {"temperature": (0.2, 0.3), "bottleneck": (1e-4, 1e-3)}
@@ -108,7 +108,11 @@ METHODS: Mapping[str, Entry] = {
     ),
     "smash": _network("smash", "noisy texts, balanced over a memory (He et al. 2023)", _SMASH),
     "b-vae": _trained(
-        "b_vae", "`train b-vae`", _B_VAE, word_dropout=0.0, reconstruction_weight=5.0
+        "b_vae",
+        "Bernoulli autoencoder, ours",
+        _B_VAE,
+        word_dropout=0.0,
+        reconstruction_weight=5.0,
     ),
     "ict": _trained("ict", "`train ict`, ours", _ICT),
     "sentence-lsh": _sentence("lsh", "random hyperplanes of sentence vectors"),

@@ -20,11 +20,15 @@ from torch import Tensor, nn
 from experiments.leaderboard.contract import Encode, Task
 from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures
-from hummingbit.training.batches import SparseBatch, share_of_terms, word_distribution
+from hummingbit.training.batches import (
+    SparseBatch,
+    share_of_terms,
+    touches_few_terms,
+    word_distribution,
+)
 from hummingbit.training.data import Rows
 from hummingbit.training.loop import Schedule, fit
 from hummingbit.training.networks import EncoderNetwork, Shape, TextDecoder, to_encoder
-from hummingbit.training.semi_supervised import touches_few_terms
 from hummingbit.training.text_features import fit_text_features, keep_terms
 
 MAX_TERMS = 10_000

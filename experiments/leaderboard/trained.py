@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from experiments.leaderboard.contract import Encode, Encodings, Task
-from hummingbit.encoder.recipes import ClassCodeRecipe, Recipe
+from experiments.ssb_vae.paper_weights import DATASETS, in_the_paper
+from experiments.ssb_vae.variants import train_variant, variant_recipe
+from hummingbit.encoder.recipes import ICT, BaseRecipe, ClassCodeRecipe, ClozeRecipe
 from hummingbit.training.class_codes import train_class_codes
-from hummingbit.training.paper_weights import DATASETS, as_in_the_paper
-from hummingbit.training.semi_supervised import train
 
 
 def learn(method: str, task: Task, *, paper: bool = False, **settings: float) -> Encode:
@@ -19,18 +19,22 @@ def learn(method: str, task: Task, *, paper: bool = False, **settings: float) ->
     With `paper`, the settings are those of SSB-VAE's authors; for data sets that they did not use,
     their settings for Snippets.
     """
-    recipe = Recipe(
-        method=method,
-        n_bits=task.n_bits,
-        seed=task.seed,
-        label_fraction=task.supervision,
-        validation_share=0.0,
-        **settings,  # type: ignore[arg-type]
-    )
-    if paper:
-        recipe = as_in_the_paper(recipe, task.dataset if task.dataset in DATASETS else "snippets")
+    common = {
+        "n_bits": task.n_bits,
+        "seed": task.seed,
+        "label_fraction": task.supervision,
+        "validation_share": 0.0,
+        **settings,
+    }
+    recipe: BaseRecipe
+    if method == ICT:
+        recipe = ClozeRecipe(**common)  # type: ignore[arg-type]
+    else:
+        recipe = variant_recipe(method, **common)
+        if paper:
+            recipe = in_the_paper(recipe, task.dataset if task.dataset in DATASETS else "snippets")
     with TemporaryDirectory() as folder:
-        result = train(task.data, recipe, Path(folder, "encoder"), progress=False)
+        result = train_variant(task.data, recipe, Path(folder, "encoder"), progress=False)
     return result.encoder.encode
 
 

@@ -15,12 +15,13 @@ from experiments.perception_coherence.text_corpora import TaughtCorpus, read_tau
 from experiments.perception_coherence.text_students import agreement_of_queries
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_encoders import load_or_train
+from experiments.word_vectors import read_word_vectors
 from hummingbit.encoder.artifact import read_labelled_ids
 from hummingbit.encoder.recipes import ClassCodeRecipe
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.training.class_codes import train_class_codes
-from hummingbit.training.word_vectors import WordVectors, read_word_vectors
+from hummingbit.training.word_vectors import WordVectors
 
 METRICS = ("P@10", "P@100")
 PLAIN, TAUGHT, WITH_WORDS = "class-codes", "class-codes, teacher", "class-codes, teacher, words"

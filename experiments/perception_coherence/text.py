@@ -32,8 +32,9 @@ from experiments.perception_coherence.text_students import (
     text_recipe,
 )
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
+from experiments.ssb_vae.variants import VariantRecipe
 from hummingbit.encoder.codes import Codes, pack_bits
-from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.recipes import ClozeRecipe
 from hummingbit.evaluation.baselines import tfidf_cosine
 from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_scores
 from hummingbit.training.distillation import measure_agreement
@@ -45,7 +46,7 @@ METRICS = ("P@100",)
 TEACHER_CODES = {"pca-sign": "teacher, PCA and sign", "itq": "teacher, ITQ"}
 """Codes of the teacher's vectors: methods of :data:`LINEAR_METHODS` and their titles."""
 METHODS_OF_TEXTS = ("ict", "b-vae")
-"""Methods of `train` that learn from texts without labels."""
+"""Methods that learn from texts without labels."""
 
 
 def configure(group: argparse._ArgumentGroup) -> None:
@@ -96,7 +97,8 @@ def _corpus_records(corpus: TaughtCorpus, args: argparse.Namespace) -> Iterator[
         yield {"method": "tf-idf, ITQ", "n_bits": n_bits, "seed": 0, **_figures(corpus, *codes)}
     for method in args.without_teacher:
         for seed in range(args.seeds):
-            alone = Recipe(method=method, n_bits=args.compare_at, seed=seed)
+            kind = ClozeRecipe if method == "ict" else VariantRecipe
+            alone = kind(method=method, n_bits=args.compare_at, seed=seed)
             folder = args.work_dir / "text" / f"{corpus.name}-{method}-{args.compare_at}-{seed}"
             figures = measure_student(
                 corpus, trained_encoder(corpus.database, alone, folder), folder

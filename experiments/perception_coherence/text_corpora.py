@@ -13,7 +13,7 @@ from experiments.code_version import version_of
 from experiments.saved_encoders import load_or_train
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import read_documents
-from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.recipes import AutoencoderRecipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.training.data import TrainingData, gather
@@ -113,7 +113,7 @@ def vectors_file(folder: Path, name: str, model: str, documents: TrainingData) -
 
 
 def _wide_autoencoder(folder: Path, database: TrainingData) -> Path:
-    recipe = Recipe(n_bits=WIDE_BITS, hidden=1000)
+    recipe = AutoencoderRecipe(n_bits=WIDE_BITS, hidden=1000)
     load_or_train(
         folder, database, recipe, lambda: train(database, recipe, folder, overwrite=True).encoder
     )

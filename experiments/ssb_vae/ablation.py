@@ -15,24 +15,24 @@ import numpy as np
 
 from experiments.result_tables import Record, format_mean, print_table, save_records
 from experiments.ssb_vae.held_out import HeldOutScores
-from hummingbit.encoder.recipes import Recipe
-from hummingbit.training.paper_weights import as_in_the_paper
+from experiments.ssb_vae.paper_weights import in_the_paper
+from experiments.ssb_vae.variants import VariantRecipe
 
-_DEFAULTS = asdict(Recipe())
+_DEFAULTS = asdict(VariantRecipe())
 # With the authors' weights for a tenth of the labels of Snippets.
-_AUTHORS = {**asdict(as_in_the_paper(Recipe(label_fraction=0.1))), "label_fraction": 1.0}
+_AUTHORS = {**asdict(in_the_paper(VariantRecipe(label_fraction=0.1))), "label_fraction": 1.0}
 
 CHANGES: Mapping[str, Mapping[str, Any]] = {
-    "no-soft-labels": {"soft_labels": "none"},
+    "no-soft-labels": {"soft_labels": False},
     "frequent-terms": {"terms": "frequent"},
     "no-word-dropout": {"word_dropout": 0.0},
     "no-hidden-dropout": {"hidden_dropout": 0.0},
     "no-noise": {"vector_noise": 0.0},
     "unscaled-vectors": {"scale_vectors": False},
     "no-code-head": {"code_class_weight": 0.0},
-    "no-pair-loss": {"pairwise_weight": 0.0},
-    "light-pair-loss": {"pairwise_weight": 1e-4},
-    "no-warmup": {"pairwise_warmup": 0.0},
+    "pair-loss": {"pairwise_weight": 1.5e-3, "pairwise_warmup": 0.5},
+    "light-pair-loss": {"pairwise_weight": 1e-4, "pairwise_warmup": 0.5},
+    "pair-loss-without-warmup": {"pairwise_weight": 1.5e-3},
     "no-reconstruction": {"reconstruction_weight": 0.0},
     "log-tf": {"features": "log-tf"},
     "no-idf-target": {"idf_target": False},

@@ -27,26 +27,27 @@ from experiments.splits import read_split
 from experiments.ssb_vae.ablation import CHANGES, ablate
 from experiments.ssb_vae.curves import plot_curves
 from experiments.ssb_vae.measures import print_measures
+from experiments.ssb_vae.paper_weights import in_the_paper
 from experiments.ssb_vae.presets import SHIPPED, read_preset
 from experiments.ssb_vae.printed_tables import printed_p100
 from experiments.ssb_vae.significance import print_significance, print_tests_over_shares
 from experiments.ssb_vae.tuning import GRID, tune
+from experiments.ssb_vae.variants import METHODS, variant_recipe
 from hummingbit.commands.options import OptionError
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
-    METHODS,
+    ICT,
     MODEL,
     ClassCodeRecipe,
+    ClozeRecipe,
     LabelledRecipe,
     LinearRecipe,
     ModelRecipe,
-    Recipe,
 )
 from hummingbit.training.linear_codes import LINEAR_METHODS
 from hummingbit.training.model_codes import read_documents
 from hummingbit.training.model_folders import read_model
-from hummingbit.training.paper_weights import as_in_the_paper
 
 SUMMARY = "SSB-VAE: retrieval from few labels, ours beside the paper's Table I"
 NEEDS = ", and model for --model"
@@ -58,7 +59,7 @@ OTHER_FEATURES = ("tmc", "cifar10")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    methods = [*METHODS, "class-codes", MODEL, *LINEAR_METHODS]
+    methods = [*METHODS, ICT, CLASS_CODES, MODEL, *LINEAR_METHODS]
     parser.add_argument(
         "--dataset",
         default="snippets",
@@ -254,8 +255,10 @@ def _recipe(
     preset = {} if args.paper else read_preset(args.presets, documents, method)
     if method == "class-codes":
         return ClassCodeRecipe(**{"analyzer": args.analyzer, **preset, **common})
-    recipe = Recipe(**{**preset, **common, "method": method})
-    return as_in_the_paper(recipe, args.dataset.split("-")[0]) if args.paper else recipe
+    if method == ICT:
+        return ClozeRecipe(**{**preset, **common})
+    recipe = variant_recipe(method, **{**preset, **common})
+    return in_the_paper(recipe, args.dataset.split("-")[0]) if args.paper else recipe
 
 
 def _print_figures(records: list[Record]) -> None:

@@ -18,7 +18,7 @@ from experiments.cells import documents_name
 from experiments.result_tables import Record, format_mean, print_table, save_records
 from experiments.ssb_vae.held_out import HeldOutScores
 from experiments.ssb_vae.presets import write_preset
-from hummingbit.encoder.recipes import METHODS, Recipe
+from experiments.ssb_vae.variants import METHODS, PSH_GS, SSB_VAE, variant_recipe
 
 GRID: Mapping[str, tuple[Any, ...]] = {
     "learning_rate": (1e-3, 2e-3, 4e-3),
@@ -30,7 +30,7 @@ GRID: Mapping[str, tuple[Any, ...]] = {
     "batch_norm": (False, True),
     "reconstruction_weight": (1.0, 5.0, 20.0),
     "kl_weight": (1 / 256, 1 / 64, 1 / 16),
-    "pairwise_weight": (5e-4, 1.5e-3, 5e-3),
+    "pairwise_weight": (0.0, 5e-4, 1.5e-3, 5e-3),
     "code_class_weight": (0.3, 1.0, 3.0),
 }
 """The values to try of each setting, in the order of tuning."""
@@ -47,7 +47,7 @@ def tune(args: argparse.Namespace) -> int:
             print(f"{method} {_UNTUNED.get(method, 'has no settings to tune')}\n")
             continue
         scores = HeldOutScores(args, method)
-        steps = dict(_steps(METHODS[method].pairs, scores.idle_settings, only=args.tuned))
+        steps = dict(_steps(method, scores.idle_settings, only=args.tuned))
         chosen, trials = _search(scores, steps)
         _print(method, trials)
         write_preset(args.presets, documents, method, chosen)
@@ -58,12 +58,12 @@ def tune(args: argparse.Namespace) -> int:
 
 
 def _steps(
-    pairs: str, idle_settings: Set[str], *, only: list[str] | None
+    method: str, idle_settings: Set[str], *, only: list[str] | None
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the settings that have an effect on a method, with the values to try."""
     idle = set(idle_settings)
-    idle |= {"code_class_weight", "hidden_dropout"} if pairs != "all" else set()
-    idle |= {"pairwise_weight"} if pairs == "none" else set()
+    idle |= {"code_class_weight", "hidden_dropout"} if method != SSB_VAE else set()
+    idle |= {"pairwise_weight"} if method not in (SSB_VAE, PSH_GS) else set()
     for name, values in GRID.items():
         if name not in idle and (only is None or name in only):
             yield name, values
@@ -73,7 +73,7 @@ def _search(
     scores: HeldOutScores, steps: Mapping[str, tuple[Any, ...]]
 ) -> tuple[dict[str, Any], list[Record]]:
     """Return the chosen value of each setting in `steps`, and the records of all trials."""
-    defaults = asdict(Recipe(method=scores.method))
+    defaults = asdict(variant_recipe(scores.method))
     best = scores({})
     trials = [best]
     for name, values in steps.items():

@@ -29,11 +29,11 @@ from experiments.parts import add_bits, add_run_options
 from experiments.result_tables import Record, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.encoder import Encoder, Layer
-from hummingbit.encoder.recipes import STATIC, Recipe
+from hummingbit.encoder.recipes import STATIC, ClozeRecipe
 from hummingbit.evaluation.evaluate import evaluate_by_score
 from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.rankings import DEFAULT_WEIGHT
-from hummingbit.training.semi_supervised import train
+from hummingbit.training.cloze import train_cloze
 from hummingbit.training.static import load_shipped
 
 SUMMARY = "judged queries: codes of the encoder that ships, and those trained from it"
@@ -116,9 +116,9 @@ def _encode(encoder: Encoder, corpus: Corpus) -> CodedCorpus:
 
 
 def _train(corpus: Corpus, n_bits: int, seed: int) -> Encoder:
-    recipe = Recipe(method=STATIC, n_bits=n_bits, seed=seed, validation_share=0.0)
+    recipe = ClozeRecipe(method=STATIC, n_bits=n_bits, seed=seed, validation_share=0.0)
     with TemporaryDirectory() as folder:
-        return train(corpus.data, recipe, Path(folder) / "encoder", progress=False).encoder
+        return train_cloze(corpus.data, recipe, Path(folder) / "encoder", progress=False).encoder
 
 
 def _hybrid(coded: CodedCorpus, corpus: Corpus, words: LexicalIndex, encoder: Encoder) -> Scores:

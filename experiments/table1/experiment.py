@@ -34,11 +34,11 @@ from experiments.result_tables import (
 from experiments.splits import read_split
 from experiments.ssb_vae.curves import plot_curves
 from experiments.ssb_vae.experiment import OTHER_FEATURES
+from experiments.ssb_vae.paper_weights import in_the_paper
 from experiments.ssb_vae.printed_tables import METHODS, printed_p100
 from experiments.ssb_vae.significance import print_tests_over_shares
+from experiments.ssb_vae.variants import variant_recipe
 from hummingbit.encoder.artifact import load_encoder, read_fingerprint
-from hummingbit.encoder.recipes import Recipe
-from hummingbit.training.paper_weights import as_in_the_paper
 
 SUMMARY = "SSB-VAE: the whole of Table I, Table II and Figure 2, from saved encoders"
 DATASETS = ("snippets", "20news", "tmc", "cifar10")
@@ -135,16 +135,15 @@ def _cells(args: argparse.Namespace, dataset: str, n_bits: int) -> Iterator[Cell
     own = args.work_dir / dataset
     folder = own if own.is_dir() else args.work_dir
     for supervision, method, seed in product(args.supervision, args.methods, range(args.seeds)):
-        recipe = Recipe(
-            method=method,
+        recipe = variant_recipe(
+            method,
             n_bits=n_bits,
             label_fraction=supervision,
             seed=seed,
             validation_share=0.0,
         )
         name = f"{dataset}-{method}-paper-{n_bits}-{supervision:g}-{seed}"
-        recipe = as_in_the_paper(recipe, dataset)
-        yield Cell(dataset, recipe, folder / name, args.data_root)
+        yield Cell(dataset, in_the_paper(recipe, dataset), folder / name, args.data_root)
 
 
 def _print_cells(dataset: str, n_bits: int, records: list[Record]) -> None:

@@ -8,17 +8,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from hummingbit.commands.options import (
-    OptionError,
     add_option,
     add_out,
     add_reading,
     add_setting,
-    add_word_vectors,
     check_out,
     read_training_data,
     recipe_from,
     source_help,
-    word_vectors_of,
 )
 from hummingbit.commands.printed_figures import print_trained
 from hummingbit.commands.printing import without_controls
@@ -41,7 +38,6 @@ from hummingbit.training.teachers import (
     read_teacher,
     save_vectors,
 )
-from hummingbit.training.word_vectors import WordVectors
 from hummingbit.training_methods import has_torch, print_trial, resumable
 
 TEACHER_HELP = (
@@ -90,7 +86,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="label_fraction",
         default=0.0,
     )
-    add_word_vectors(with_labels)
     for name, setting in _OF_CLASS_CODES.items():
         if name not in _OF_STUDENTS and name != "label_fraction":
             add_setting(with_labels, setting, default_text=f"{setting.default}")
@@ -100,12 +95,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Train the student of a teacher, and print how far the two agree and where the encoder is."""
     recipe = _recipe(args)
-    if args.word_vectors and not isinstance(recipe, ClassCodeRecipe):
-        raise OptionError("--word-vectors needs --supervision: they help to learn from labels")
     if not has_torch():
         raise ModuleNotFoundError("distill needs torch", name="torch")
     check_out(args)
-    word_vectors = word_vectors_of(args)
     begin_stage(f"reading {args.data}")
     data = read_training_data(args, args.data)
     # A teacher may take minutes, so errors that would stop the run afterwards are found first.
@@ -121,7 +113,7 @@ def run(args: argparse.Namespace) -> None:
     if args.save_vectors:
         save_vectors(args.save_vectors, teacher, data)
     if isinstance(recipe, ClassCodeRecipe):
-        trained = _train_with_labels(args, recipe, data, teacher, word_vectors)
+        trained = _train_with_labels(args, recipe, data, teacher)
     else:
         trained = _train_without_labels(args, recipe, data, teacher)
     print(f"teacher {teacher.name}: {teacher.kind}, {teacher.vectors.shape[1]} numbers a document")
@@ -178,10 +170,10 @@ def _train_with_labels(
     recipe: ClassCodeRecipe,
     data: TrainingData,
     teacher: Teacher,
-    word_vectors: WordVectors | None,
 ) -> Trained:
-    """Train class codes; a language model encodes words, too, if there is no file of them."""
-    if word_vectors is None and teacher.kind == SENTENCE_TRANSFORMERS:
+    """Train class codes; a teacher that is a language model encodes words, too."""
+    word_vectors = None
+    if teacher.kind == SENTENCE_TRANSFORMERS:
         from hummingbit.training.word_vectors import encode_words  # noqa: PLC0415
 
         begin_stage(f"asking the teacher {args.teacher} for words")

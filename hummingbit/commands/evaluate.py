@@ -42,7 +42,13 @@ from hummingbit.commands.printing import (
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import is_judged, load_qrels
 from hummingbit.corpus.qrels import Qrels, read_qrels
-from hummingbit.encoder.recipes import SSB_VAE, Recipe
+from hummingbit.encoder.recipes import (
+    CLASS_CODES,
+    RECIPES,
+    SSB_VAE,
+    AutoencoderRecipe,
+    BaseRecipe,
+)
 from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
 from hummingbit.evaluation.evaluate import (
     evaluate_encoder,
@@ -91,7 +97,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import HAMMING, RANKINGS
 from hummingbit.index.search import DEFAULT_OVERSAMPLE, RESCORERS
 from hummingbit.training.data import TrainingData
-from hummingbit.training_methods import check_torch
+from hummingbit.training_methods import check_torch, train_by
 
 # What the evaluation commands share: their options, and measuring here or at a service.
 
@@ -379,7 +385,7 @@ def comparison_to_json(
 # ``hummingbit evaluate curve``: how many labels pay off for a corpus.
 
 
-SETTINGS = ("method", "n_bits", "seed", "epochs", "batch_size", "hidden")
+SETTINGS = ("n_bits", "seed", "epochs", "batch_size", "hidden")
 
 
 @dataclass(frozen=True)
@@ -418,9 +424,13 @@ def configure_curve(parser: argparse.ArgumentParser) -> None:
     add_reading(parser)
     settings = parser.add_argument_group("recipe")
     add_option(
-        settings, "--method METHOD", "what is trained (default: %(default)s)", default=SSB_VAE
+        settings,
+        "--method METHOD",
+        "what is trained (default: %(default)s)",
+        default=SSB_VAE,
+        choices=(SSB_VAE, CLASS_CODES),
     )
-    for setting in fields(Recipe):
+    for setting in fields(AutoencoderRecipe):
         if setting.name in SETTINGS:
             add_setting(settings, setting)
     parser.set_defaults(run=run_curve)
@@ -433,18 +443,20 @@ def run_curve(args: argparse.Namespace) -> None:
     """
     stream = sys.stderr if args.json is True else sys.stdout
     metric = parse_metric(args.metric).name
-    settings = {name: getattr(args, name) for name in SETTINGS}
-    recipes = [
-        Recipe(label_fraction=share, **settings) for share in sorted(set(args.label_fraction))
-    ]
+    kind = RECIPES[args.method]
+    known = {setting.name for setting in fields(kind)}
+    settings = {name: getattr(args, name) for name in SETTINGS if name in known}
+    settings = {"method": args.method, **settings}
+    shares = sorted(set(args.label_fraction))
+    recipes = [kind(**settings, label_fraction=share) for share in shares]
     check_torch(recipes[0])
     if args.plot is not None:
         load_figure()
     begin_stage(f"reading {args.data} and {args.queries}")
     data, query_data = (read_training_data(args, source) for source in (args.data, args.queries))
     points: list[Point] = []
-    for recipe in recipes:
-        point = _measure(data, query_data, recipe, metric)
+    for share, recipe in zip(shares, recipes, strict=True):
+        point = _measure(data, query_data, recipe, share, metric)
         if not points:
             for sentence in (point.warning, *point.notes):
                 if sentence is not None:
@@ -474,11 +486,11 @@ def run_curve(args: argparse.Namespace) -> None:
         write_text(args.plot, draw_label_curve([point.labels for point in points], lines, metric))
 
 
-def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metric: str) -> Point:
-    from hummingbit.training.semi_supervised import train  # noqa: PLC0415 - torch takes a second
-
+def _measure(
+    data: TrainingData, query_data: TrainingData, recipe: BaseRecipe, share: float, metric: str
+) -> Point:
     with tempfile.TemporaryDirectory() as folder:
-        trained = train(data, recipe, Path(folder) / "encoder", progress=False)
+        trained = train_by(data, recipe, Path(folder) / "encoder", progress=False)
     database = data.labelled()
     queries, learned = unseen(trained.encoder, query_data.labelled())
     labelled = data.labelled(data.rows_of(trained.labelled_ids))
@@ -486,7 +498,7 @@ def _measure(data: TrainingData, query_data: TrainingData, recipe: Recipe, metri
     codes = evaluate_encoder(trained.encoder, database, queries, [metric], keep_learned=True)
     baseline = classifier_baseline(reference, labelled, database, queries, [metric])
     return Point(
-        supervision=recipe.label_fraction,
+        supervision=share,
         labels=len(labelled),
         served=codes.metrics[metric],
         expected=codes.expected[metric],

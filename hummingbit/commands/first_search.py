@@ -51,15 +51,11 @@ def check_port(args: argparse.Namespace) -> None:
 
 
 def learning_arguments(args: argparse.Namespace) -> list[str]:
-    """Return the arguments of ``hummingbit train`` for the model and the word vectors given.
+    """Return the arguments of ``hummingbit train`` for the model given.
 
     Files have their whole paths, as learning may go on from another folder.
     """
-    given = {
-        "--model": args.model,
-        "--model-name": args.model_name,
-        "--word-vectors": getattr(args, "word_vectors", None),
-    }
+    given = {"--model": args.model, "--model-name": args.model_name}
     arguments = []
     for option, value in given.items():
         if value is not None:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import Field, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from hummingbit.local import LocalWorkbench
     from hummingbit.remote import RemoteCollection, RemoteEncoders, RemoteFolder
     from hummingbit.training.data import TrainingData
-    from hummingbit.training.word_vectors import WordVectors
 
 
 # Options that several commands share.
@@ -415,8 +414,7 @@ def add_setting(parser: Any, setting: Field[Any], *, default_text: str = "") -> 
         return
     values: dict[str, Any] = {"type": type(setting.default)}
     if setting.metadata["choices"]:
-        current = partial(_current_value, flag, setting.metadata["former_values"])
-        values = {"type": current, "choices": setting.metadata["choices"]}
+        values["choices"] = setting.metadata["choices"]
     else:
         options["metavar"] = "N" if isinstance(setting.default, int) else "X"
     if flag == "--bits":
@@ -435,12 +433,6 @@ def recipe_from(args: argparse.Namespace, kind: type[R]) -> R:
     """Return the recipe of the settings that the options of :func:`add_setting` set."""
     values = {setting.name: getattr(args, setting.name, None) for setting in fields(kind)}
     return kind(**{name: value for name, value in values.items() if value is not None})
-
-
-def _current_value(flag: str, former: Mapping[str, str], value: str) -> str:
-    if value in former:
-        print(f"{flag} {value} is now {flag} {former[value]}; use that value", file=sys.stderr)
-    return former.get(value, value)
 
 
 class BitsOption(argparse.Action):
@@ -825,19 +817,6 @@ def read_training_data(args: argparse.Namespace, source: str) -> TrainingData:
         raise TrainingDataError(f"{source}: {error}") from None
 
 
-def add_word_vectors(parser: argparse._ActionsContainer, *, default: str | None = None) -> None:
-    """Add the option for a file of word vectors."""
-    add_option(
-        parser,
-        "--word-vectors FILE",
-        "vectors of words, which help to classify texts whose words no labelled text has:"
-        " .npz with ids (the words) and vectors, .parquet with id and vector, or lines of a word"
-        " and its numbers (.txt, .vec), as those of GloVe",
-        type=Path,
-        default=default,
-    )
-
-
 def add_model(
     parser: argparse._ActionsContainer, *, default: str | None = None, otherwise: str = ""
 ) -> None:
@@ -856,17 +835,3 @@ def add_model(
         "the name of the model at the endpoint, such as nomic-embed-text",
         default=default,
     )
-
-
-def word_vectors_of(args: argparse.Namespace) -> WordVectors | None:
-    """Return the word vectors of the option of :func:`add_word_vectors`; None without it.
-
-    Raises:
-        WordVectorsError, ReadError: if the file cannot be used.
-    """
-    if args.word_vectors is None:
-        return None
-    from hummingbit.training.word_vectors import read_word_vectors  # noqa: PLC0415 - see above
-
-    begin_stage(f"reading {args.word_vectors}")
-    return read_word_vectors(args.word_vectors)

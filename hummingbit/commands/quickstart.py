@@ -36,7 +36,6 @@ from hummingbit.commands.options import (
     add_model,
     add_option,
     add_passages,
-    add_word_vectors,
     check_writable,
     file_help,
     layout_of,
@@ -223,7 +222,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action=BitsOption,
     )
     add_option(parser, "--data-dir DIR", "the folder to create (default: NAME-data)", type=Path)
-    add_word_vectors(parser)
     add_model(parser, otherwise=WITHOUT_MODEL)
     add_passages(parser, default="auto if a tenth of the texts are that long")
     add_option(parser, "--inspect", "only say what is recognized in FILE, then stop")
@@ -249,8 +247,6 @@ def run(args: argparse.Namespace) -> None:
     corpus, layout_survey = _read(args)
     _print_corpus(layout_survey, corpus)
     _check_judged(corpus, judged)
-    if args.word_vectors is not None and not corpus.has_labels:
-        raise OptionError("--word-vectors: is for labels, which the documents do not have")
     if args.inspect:
         return
     with DataFolder(data_dir, writable=True) as folder:

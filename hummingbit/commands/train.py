@@ -19,14 +19,12 @@ from hummingbit.commands.options import (
     add_out,
     add_reading,
     add_setting,
-    add_word_vectors,
     check_out,
     naming,
     read,
     read_training_data,
     recipe_from,
     source_help,
-    word_vectors_of,
 )
 from hummingbit.commands.printed_figures import print_trained
 from hummingbit.commands.printing import without_controls
@@ -42,14 +40,15 @@ from hummingbit.encoder.recipes import (
     MODEL,
     MODEL_BITS,
     RECIPES,
+    SSB_VAE,
     STATIC,
+    AutoencoderRecipe,
     BaseRecipe,
     ClassCodeRecipe,
     JudgementRecipe,
     LinearRecipe,
     MetricRecipe,
     ModelRecipe,
-    Recipe,
     RecipeError,
     flag_of,
 )
@@ -59,14 +58,11 @@ from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.languages import AUTO, check_language
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.model_codes import train_model
-from hummingbit.training.paper_weights import DATASETS as PAPER_DATASETS
-from hummingbit.training.paper_weights import as_in_the_paper
 from hummingbit.training.teachers import read_teacher
 from hummingbit.training_methods import (
     WITHOUT_TORCH,
     can_learn_labels,
     check_torch,
-    check_word_vectors,
     choose_model,
     default_method,
     has_torch,
@@ -81,10 +77,8 @@ if TYPE_CHECKING:
     from hummingbit.training.judgements import Taught
 
 # The settings of a run without a named method. Some have another default with each method.
-BY_METHOD = ("n_bits", "epochs", "min_steps", "hidden", "max_terms")
+BY_METHOD = ("n_bits", "epochs", "hidden", "max_terms")
 COMMON = ("label_fraction", "seed", "analyzer", *BY_METHOD)
-# The settings that trials choose where they are not given.
-CHOSEN = ("word_dropout",)
 # The length of most codes in the paper.
 PAPER_BITS = 32
 ANALYZER_DEFAULT = {"analyzer": "visible, by the stems of --language"}
@@ -96,7 +90,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     # Not required here, because a method that follows requires them itself.
     _add_files(parser, required=False)
     _add_language(parser, default=AUTO)
-    add_word_vectors(parser)
     add_model(parser)
     _add_judgements(parser)
     add_option(
@@ -105,7 +98,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "without a METHOD, choose the one that quickstart chooses: of codes that find texts by"
         " their words, by what a language model knows and by their labels, if they have any",
     )
-    for setting in fields(Recipe):
+    for setting in fields(AutoencoderRecipe):
         if setting.name in COMMON:
             text = "that of the method" if setting.name in BY_METHOD else ""
             add_setting(parser, setting, default_text=ANALYZER_DEFAULT.get(setting.name, text))
@@ -115,18 +108,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " ict for texts without, sne for vectors without)"
     )
     methods = parser.add_subparsers(title=title, dest="method", metavar="METHOD")
-    for name, method in METHODS.items():
-        neural = _add_method(methods, name, method.summary)
-        if method.reconstructs:
-            add_option(
-                neural,
-                "--paper",
-                "use the settings of SSB-VAE's authors for this data set (default:"
-                " snippets); they override the flags below",
-                nargs="?",
-                const="snippets",
-                choices=PAPER_DATASETS,
-            )
+    for name, summary in METHODS.items():
+        neural = _add_method(methods, name, summary)
         add_option(
             neural,
             "--device",
@@ -134,18 +117,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
             default="cpu",
             choices=("cpu", "cuda"),
         )
-        add_option(neural, "--amp", "compute in bfloat16 where safe")
-        chosen = CHOSEN if method.pairs == "all" else ()
-        if chosen:
-            add_option(
-                neural,
-                "--no-search",
-                "choose nothing by trials, and leave out the recipe's share of words",
-                dest="search",
-                action="store_false",
-            )
-        _add_settings(neural.add_argument_group("recipe"), Recipe, chosen)
-        neural.set_defaults(run=run_neural, paper=None, search=True)
+        if name == SSB_VAE:
+            add_option(neural, "--amp", "compute in bfloat16 where safe")
+        _add_settings(neural.add_argument_group("recipe"), RECIPES[name])
+        neural.set_defaults(run=partial(run_by_recipe, RECIPES[name]))
     metric = _add_method(
         methods, METRIC, "codes whose distances follow how alike the documents are"
     )
@@ -166,8 +141,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_settings(metric.add_argument_group("recipe"), MetricRecipe)
     metric.set_defaults(run=run_metric)
     class_codes = _add_method(methods, CLASS_CODES, "codes of class, certainty and content")
-    # The option may also stand before the method.
-    add_word_vectors(class_codes, default=argparse.SUPPRESS)
     _add_settings(class_codes, ClassCodeRecipe)
     class_codes.set_defaults(run=partial(run_by_recipe, ClassCodeRecipe))
     model = _add_method(methods, MODEL, "codes of what a language model knows of the texts")
@@ -217,27 +190,23 @@ def run_by_labels(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         return
     method = MODEL
     if args.model is None:
-        n_bits = args.n_bits or Recipe().n_bits
+        n_bits = args.n_bits or DEFAULT_BITS
         method = default_method(data, n_bits, with_torch=has_torch())
         if method != default_method(data, n_bits):
             print(WITHOUT_TORCH, file=sys.stderr)
     print(f"{counted(len(data.classes), 'label')}: training by {method}", file=sys.stderr)
-    check_word_vectors(method, given=args.word_vectors is not None)
-    word_vectors = word_vectors_of(args)
     kind = RECIPES[method]
     args.method = method
     recipe = _recipe(args, kind, data)
-    for setting in fields(Recipe):
+    for setting in fields(AutoencoderRecipe):
         if (
             setting.name in COMMON
             and getattr(args, setting.name) is not None
             and not hasattr(recipe, setting.name)
         ):
             print(f"{flag_of(setting)} has no effect on {method}", file=sys.stderr)
-    if isinstance(recipe, Recipe):
-        _train(args, recipe, data, search=True)
-        return
-    trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
+    with resumable():
+        trained = train_by(data, recipe, args.out, overwrite=args.overwrite)
     print_trained(args.out, trained)
 
 
@@ -265,39 +234,7 @@ def _train_for_search(args: argparse.Namespace, data: TrainingData) -> None:
     recipe = replace(recipe, validation_share=0.0)
     if args.label_fraction is not None and hasattr(recipe, "label_fraction"):
         recipe = replace(recipe, label_fraction=args.label_fraction)
-    trained = train_by(
-        data, recipe, args.out, word_vectors=word_vectors_of(args), overwrite=args.overwrite
-    )
-    print_trained(args.out, trained)
-
-
-def run_neural(args: argparse.Namespace) -> None:
-    """Train and print where the encoder is and how it did on the held-out documents."""
-    recipe = recipe_from(args, Recipe)
-    check_torch(recipe)
-    search = args.search and args.word_dropout is None
-    check_out(args)
-    data = _documents(args)
-    if args.paper:
-        recipe, search = as_in_the_paper(recipe, args.paper), False
-        recipe = replace(recipe, n_bits=args.n_bits or PAPER_BITS)
-    else:
-        recipe = _recipe(args, Recipe, data)
-    _train(args, recipe, data, search=search, device=args.device, amp=args.amp)
-
-
-def _train(
-    args: argparse.Namespace, recipe: Recipe, data: TrainingData, *, search: bool, **options: Any
-) -> None:
-    # torch takes a second.
-    from hummingbit.training.model_selection import choose_word_dropout  # noqa: PLC0415
-    from hummingbit.training.semi_supervised import train  # noqa: PLC0415
-
-    with resumable():
-        if search:
-            recipe, trials = choose_word_dropout(data, recipe, progress=print_trial)
-            options["trials"] = trials
-        trained = train(data, recipe, args.out, overwrite=args.overwrite, **options)
+    trained = train_by(data, recipe, args.out, overwrite=args.overwrite)
     print_trained(args.out, trained)
 
 
@@ -435,12 +372,17 @@ def _judged_queries(args: argparse.Namespace) -> tuple[list[Document], Qrels]:
 
 def run_by_recipe(kind: type[BaseRecipe], args: argparse.Namespace) -> None:
     """Train, print each trial, where the encoder is and how it did on the held-out documents."""
-    check_torch(recipe_from(args, kind))
+    recipe = recipe_from(args, kind)
+    check_torch(recipe)
     check_out(args)
     data = _documents(args)
-    word_vectors = word_vectors_of(args)
-    recipe = _recipe(args, kind, data)
-    trained = train_by(data, recipe, args.out, word_vectors=word_vectors, overwrite=args.overwrite)
+    if isinstance(recipe, AutoencoderRecipe) and recipe.paper:
+        recipe = replace(recipe, n_bits=args.n_bits or PAPER_BITS)
+    else:
+        recipe = _recipe(args, kind, data)
+    options = {name: getattr(args, name) for name in ("device", "amp") if hasattr(args, name)}
+    with resumable():
+        trained = train_by(data, recipe, args.out, overwrite=args.overwrite, **options)
     print_trained(args.out, trained)
 
 
@@ -481,8 +423,6 @@ def _parse_language(value: str) -> str:
 
 
 def _documents(args: argparse.Namespace) -> TrainingData:
-    if args.method:
-        check_word_vectors(args.method, given=args.word_vectors is not None)
     begin_stage(f"reading {args.data}")
     return read_training_data(args, args.data)
 

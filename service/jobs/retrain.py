@@ -22,13 +22,14 @@ from hummingbit.encoder.artifact import install_artifact, learned_from, load_enc
 from hummingbit.encoder.encoder import Encoder, LanguageModel
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
-    METHODS,
+    FORMER_METHODS,
     METRIC,
     MODEL,
     PAIRS,
     RECIPES,
     SSB_VAE,
     WORD_VECTOR_CLASSIFIERS,
+    lost_settings,
     retraining_settings,
     train_arguments,
 )
@@ -161,8 +162,7 @@ def _arguments(encoder: Encoder, spec: dict[str, Any], *, several_labels: bool) 
     if settings.get("query_classifier") in WORD_VECTOR_CLASSIFIERS:
         del settings["query_classifier"]
     if spec["epochs"] is not None and method not in (CLASS_CODES, MODEL):
-        # By default, small corpora get more epochs than this.
-        settings |= {"epochs": spec["epochs"], "min_steps": 0}
+        settings |= {"epochs": spec["epochs"]}
     settings |= {
         "n_bits": spec["n_bits"] or encoder.n_bits,
         "seed": spec["seed"],
@@ -183,7 +183,7 @@ def _method(recipe: dict[str, Any], *, can_have_class_codes: bool) -> str:
     elif method == METRIC:
         is_kept = recipe.get("similarity") != PAIRS and "similarity_sha256" not in recipe
     else:
-        is_kept = method in METHODS and METHODS[method].uses_labels
+        is_kept = method == SSB_VAE
     return method if is_kept else SSB_VAE
 
 
@@ -212,8 +212,23 @@ def _write_trial(collection: Collection, artifact: Path, progress: Progress) -> 
         f"the encoder in use learned from the {source}, which retraining does not have"
         for source in learned_from(current.metadata)
     ]
+    warnings += _lost(current.metadata.get("recipe"))
     result = _trial_to_json(trial, warnings)
     replace_file(progress.folder / TRIAL_FILE, json.dumps(result))
+
+
+def _lost(recorded: Any) -> list[str]:
+    """Return a sentence about what the encoder in use was trained with and no training has now."""
+    if not isinstance(recorded, dict):
+        return []
+    method = str(recorded.get("method"))
+    if method in FORMER_METHODS:
+        return [f"the encoder in use was trained by {method}, and the new one by {SSB_VAE}"]
+    lost = lost_settings(RECIPES[method], recorded) if method in RECIPES else {}
+    if not lost:
+        return []
+    found = ", ".join(f"{name} {value}" for name, value in lost.items())
+    return [f"the encoder in use was trained with settings that training no longer has: {found}"]
 
 
 def _labelled(documents: list[StoredDocument], labels: dict[str, list[str]]) -> Labelled:

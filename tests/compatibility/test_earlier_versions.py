@@ -167,9 +167,8 @@ def test_an_interrupted_run_is_resumed(
     arguments = ["train", "ssb-vae", "--data", f"corpora/{TEXTS}", "--out", out, *SMALL]
     with safe_open("interrupted/topics.checkpoint", framework="np") as file:
         recipe = json.loads(file.metadata()["run"])["recipe"]
-    # The first version had one analyzer and did not name it, and did not weigh summaries.
+    # The first version had one analyzer and did not name it.
     arguments += ["--analyzer", recipe.get("analyzer", "words")]
-    arguments += ["--summary-weight", str(recipe.get("summary_weight", 0.0))]
     assert main([*arguments, "--epochs", "5"]) == 0
     assert "16 bits" in capsys.readouterr().out
     assert load_encoder(Path(out)).n_bits == 16

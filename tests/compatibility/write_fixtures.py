@@ -99,7 +99,6 @@ def train_encoders(folder: Path) -> None:
     texts, vectors = f"corpora/{TEXTS}", "corpora/vectors.jsonl"
     command("train", "ssb-vae", "--data", texts, "--out", f"{folder}/topics", *SMALL,
             "--supervision", "0.5")  # fmt: skip
-    command("train", "vdsh-s", "--data", texts, "--out", f"{folder}/gaussian", *SMALL)
     command("train", "ssb-vae", "--data", vectors, "--out", f"{folder}/numbers", *SMALL)
     command("train", "itq", "--data", vectors, "--out", f"{folder}/itq", "--bits", "8")
     command("train", "metric", "--objective", "riemannian-potato", "--similarity", "labels",

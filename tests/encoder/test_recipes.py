@@ -14,15 +14,17 @@ from hummingbit.commands.options import recipe_from
 from hummingbit.encoder.recipes import (
     DISTILLATION,
     RECIPES,
+    AutoencoderRecipe,
     BaseRecipe,
     ClassCodeRecipe,
+    ClozeRecipe,
     DistillationRecipe,
     JudgementRecipe,
     LinearRecipe,
     MetricRecipe,
-    Recipe,
     RecipeError,
     flag_of,
+    lost_settings,
     recorded_settings,
     retraining_settings,
     train_arguments,
@@ -40,25 +42,22 @@ whole_parser = cache(cli.whole_parser)
         ("label_fraction", 1.5),
         ("label_fraction", float("nan")),
         ("word_dropout", 0.6),
-        ("hidden_dropout", 1.0),
-        ("vector_noise", -0.5),
-        ("pairwise_warmup", 1.1),
+        ("content_share", 1.0),
         ("epochs", 0),
         ("batch_size", 1),
         ("learning_rate", -1.0),
-        ("reconstruction_weight", -1.0),
         ("validation_share", 1.0),
         ("seed", -1),
     ],
 )
 def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
     with pytest.raises(RecipeError, match=f"{setting} is "):
-        replace(Recipe(), **{setting: value})  # type: ignore[arg-type]
+        replace(AutoencoderRecipe(), **{setting: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "recipe",
-    [Recipe, LinearRecipe, MetricRecipe, DistillationRecipe],
+    [AutoencoderRecipe, ClozeRecipe, LinearRecipe, MetricRecipe, DistillationRecipe],
     ids=lambda item: item.__name__,
 )
 def test_an_analyzer_that_there_is_not_is_named(recipe: type) -> None:
@@ -68,21 +67,21 @@ def test_an_analyzer_that_there_is_not_is_named(recipe: type) -> None:
         recipe(**method, analyzer="unicode+klingon")
 
 
-@pytest.mark.parametrize("setting", ["method", "features", "terms", "pair_similarity"])
+@pytest.mark.parametrize("setting", ["method", "query_classifier", "content"])
 def test_a_setting_that_is_not_one_of_its_choices(setting: str) -> None:
     with pytest.raises(RecipeError, match=f"{setting} is 'other'; it must be one of "):
-        replace(Recipe(), **{setting: "other"})  # type: ignore[arg-type]
+        replace(ClassCodeRecipe(), **{setting: "other"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
-        (Recipe, {"epochs": "15"}, "epochs is '15'; it must be a whole number"),
-        (Recipe, {"epochs": True}, "epochs is True; it must be a whole number"),
-        (Recipe, {"batch_norm": 1}, "batch_norm is 1; it must be true or false"),
-        (Recipe, {"learning_rate": None}, "learning_rate is None; it must be a number"),
-        (Recipe, {"method": "ict", "cloze_weight": 0.0}, "cloze_weight is 0; it must be above 0"),
-        (Recipe, {"method": "itq"}, "method is 'itq'; it must be one of ssb-vae, ict"),
+        (AutoencoderRecipe, {"epochs": "15"}, "epochs is '15'; it must be a whole number"),
+        (AutoencoderRecipe, {"epochs": True}, "epochs is True; it must be a whole number"),
+        (AutoencoderRecipe, {"paper": 1}, "paper is 1; it must be true or false"),
+        (AutoencoderRecipe, {"learning_rate": None}, "learning_rate is None; it must be a number"),
+        (ClozeRecipe, {"cloze_shared": 2.0}, "cloze_shared is 2; it must be from 0 to 1"),
+        (ClozeRecipe, {"method": "itq"}, "method is 'itq'; it must be one of ict, static"),
         (LinearRecipe, {"method": "ict"}, "method is 'ict'; it must be one of sne"),
         (ClassCodeRecipe, {"max_words": 3}, "max_words is 3; it must be from 1 to 2"),
         (
@@ -152,35 +151,40 @@ def test_settings_that_earlier_releases_recorded_are_understood() -> None:
         "supervision": 0.5,
         "least_batches": 7,
         "guesses": "none",
-        "likeness": "predicted",
+        "likeness": "probable",
         "teacher_weight": 3.0,
     }
-    assert recorded_settings(Recipe, recorded) == {
-        "method": "ssb-vae",
-        "label_fraction": 0.5,
-        "min_steps": 7,
-        "soft_labels": "none",
-        "pair_similarity": "self-supervised",
-    }
+    expected = {"method": "ssb-vae", "label_fraction": 0.5}
+    assert recorded_settings(AutoencoderRecipe, recorded) == expected
+    # What training always does is no setting, and what it no longer does is named.
+    assert lost_settings(AutoencoderRecipe, recorded) == {"guesses": "none"}
 
 
-def test_flags_of_earlier_releases_set_the_settings_of_this_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    former = ["--supervision", "0.5", "--least-batches", "7", "--likeness", "predicted"]
-    command = ["train", "ssb-vae", "--data", "d", "--out", "e", *former]
-    recipe = recipe_from(whole_parser().parse_args(command), Recipe)
-    assert (recipe.label_fraction, recipe.min_steps) == (0.5, 7)
-    assert recipe.pair_similarity == "self-supervised"
-    assert "--least-batches is now --min-steps" in capsys.readouterr().err
+def test_a_choice_that_is_gone_is_lost() -> None:
+    recorded = {"method": "metric", "contrast": "softplus", "hidden": 7, "bins": 100}
+    assert recorded_settings(MetricRecipe, recorded) == {"method": "metric", "hidden": 7}
+    assert lost_settings(MetricRecipe, recorded) == {"contrast": "softplus"}
+    assert retraining_settings(recorded, "metric") == {"hidden": 7}
+
+
+def test_a_method_that_is_gone_keeps_what_ssb_vae_has() -> None:
+    recorded = {"method": "psh-gs", "hidden": 7, "epochs": 15, "pairwise_weight": 1.0}
+    assert retraining_settings(recorded, "ssb-vae") == {"hidden": 7}
+
+
+def test_flags_of_earlier_releases_set_the_settings_of_this_one() -> None:
+    command = ["train", "ssb-vae", "--data", "d", "--out", "e", "--supervision", "0.5"]
+    recipe = recipe_from(whole_parser().parse_args(command), AutoencoderRecipe)
+    assert recipe.label_fraction == 0.5
 
 
 def test_another_method_keeps_the_settings_that_mean_the_same_to_it() -> None:
-    ict = asdict(Recipe(method="ict", learning_rate=0.01, max_terms=500))
-    assert retraining_settings(ict, "ssb-vae") == {"learning_rate": 0.01, "max_terms": 500}
+    ict = asdict(ClozeRecipe(epochs=3, max_terms=500, summary_weight=0.5))
+    assert retraining_settings(ict, "ssb-vae") == {"max_terms": 500}
     student = asdict(DistillationRecipe(hidden=7, analyzer="words", summary_weight=0.0))
+    assert retraining_settings(student, "ssb-vae") == {"analyzer": "words"}
     kept = {"analyzer": "words", "summary_weight": 0.0}
-    assert retraining_settings(student, "ssb-vae") == kept
+    assert retraining_settings(student, "ict") == kept
     assert retraining_settings({"method": "unheard of", "epochs": 3}, "ssb-vae") == {}
     assert retraining_settings({}, "ssb-vae") == {}
 

@@ -11,13 +11,14 @@ from hummingbit.commands.printed_figures import print_trained
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import (
+    AutoencoderRecipe,
     BaseRecipe,
     ClassCodeRecipe,
+    ClozeRecipe,
     DistillationRecipe,
     LinearRecipe,
     MetricRecipe,
     ModelRecipe,
-    Recipe,
 )
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.baselines import (
@@ -133,8 +134,8 @@ def test_class_codes_are_advice_for_texts_whose_codes_are_others(tmp_path: Path)
 @pytest.mark.parametrize(
     ("recipe", "learned"),
     [
-        (Recipe(method="ict"), False),
-        (Recipe(method="ssb-vae"), True),
+        (ClozeRecipe(), False),
+        (AutoencoderRecipe(), True),
         (LinearRecipe(method="itq"), False),
         (ModelRecipe(head="reconstruction"), False),
         (ModelRecipe(head="class-codes"), True),

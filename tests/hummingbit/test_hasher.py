@@ -24,14 +24,19 @@ from hummingbit import SemanticHasher, load_encoder
 from hummingbit.encoder.artifact import ArtifactError
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.evaluation.relevance import Labelled
+from hummingbit.training import cloze
 from tests.support.encoders import class_encoder, random_texts
 
 PETS = ["a cat and a dog play", "the dog barks at a cat", "cats like milk", "dogs like bones"]
 MONEY = ["stocks and bonds fall", "a bond pays interest", "banks lend money", "money buys stocks"]
 TEXTS = [f"{text} {i}" for i in range(8) for text in PETS + MONEY]
 LABELS = ["pets" if i % 8 < 4 else "money" for i in range(64)]
-SHORT = {"min_steps": 20}
-"""Settings of ict, which trains with 2,000 batches of however few texts."""
+
+
+@pytest.fixture
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ict train with few batches; it takes 2,000 of however few texts."""
+    monkeypatch.setattr(cloze, "MIN_STEPS", 20)
 
 
 def without_array_api(check: Any) -> bool:
@@ -134,13 +139,14 @@ def test_rows_without_a_label_are_unlabelled(y: Any, labelled: int) -> None:
     ("X", "method"),
     [(TEXTS, "ict"), (np.eye(20), "sne"), (np.eye(20)[:, :4], "lsh"), (np.eye(20)[:6], "lsh")],
 )
+@pytest.mark.usefixtures("_short")
 def test_without_labels_the_rows_choose_the_method(X: Any, method: str) -> None:
-    settings = SHORT if method == "ict" else None
-    assert SemanticHasher(n_bits=8, epochs=1, settings=settings).fit(X).method_ == method
+    assert SemanticHasher(n_bits=8, epochs=1).fit(X).method_ == method
 
 
+@pytest.mark.usefixtures("_short")
 def test_the_same_seed_gives_the_same_codes() -> None:
-    makes = [SemanticHasher(n_bits=8, epochs=1, random_state=3, settings=SHORT) for _ in range(2)]
+    makes = [SemanticHasher(n_bits=8, epochs=1, random_state=3) for _ in range(2)]
     one, other = (hasher.fit(TEXTS) for hasher in makes)
     np.testing.assert_array_equal(one.transform(TEXTS), other.transform(TEXTS))
 
@@ -178,8 +184,6 @@ def test_bits_come_with_names_for_pandas() -> None:
         ({}, TEXTS, LABELS[:-1], "y has 63 rows and X has 64"),
         ({}, TEXTS, [0.5] * 64, r"y\[0\] is 0.5"),
         ({"method": "ssb-vae"}, TEXTS, None, "distinct labels"),
-        ({"word_vectors": "none.txt"}, TEXTS, None, "word_vectors: ict does not use them"),
-        ({"n_bits": 8, "word_vectors": "none.txt"}, TEXTS, LABELS, "none.txt: No such file"),
     ],
 )
 def test_what_cannot_be_is_named(make: dict[str, Any], X: Any, y: Any, message: str) -> None:
@@ -207,15 +211,6 @@ def test_former_names_of_settings_are_taken_with_a_warning() -> None:
     assert hasher.encoder_.metadata["recipe"]["label_fraction"] == 0.5
 
 
-def test_word_vectors_reach_class_codes(tmp_path: Path) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("".join(f"{word} {len(word)} 1\n" for word in set(" ".join(TEXTS).split())))
-    settings = {"query_classifier": "words", "content_share": 0.25}
-    hasher = SemanticHasher(n_bits=8, word_vectors=words, settings=settings).fit(TEXTS, LABELS)
-    assert hasher.encoder_.metadata["word_vectors"]["name"] == "words.txt"
-    assert clone(hasher).word_vectors == words
-
-
 def test_methods_without_a_network_need_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "hummingbit.training.semi_supervised", raising=False)
@@ -230,9 +225,10 @@ def test_the_examples_of_its_docstring_hold() -> None:
     assert not found.failed
 
 
+@pytest.mark.usefixtures("_short")
 def test_fitting_few_rows_warns() -> None:
     with pytest.warns(UserWarning, match="learned from 3 documents, which say little about oth"):
-        hasher = SemanticHasher(n_bits=8, settings=SHORT).fit(["a cat", "a dog", "stocks, bonds"])
+        hasher = SemanticHasher(n_bits=8).fit(["a cat", "a dog", "stocks, bonds"])
     assert len(hasher.warnings_) == 1
     vectors = np.random.default_rng(0).normal(size=(12, 8))
     with pytest.warns(UserWarning, match="learned from 9 documents"):

@@ -11,7 +11,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from hummingbit import Collection, SemanticHasher, load_encoder
-from hummingbit.encoder.recipes import Recipe, RecipeError
+from hummingbit.encoder.recipes import ClozeRecipe, RecipeError
 
 INT: Any = np.int64
 """Annotations do not allow numbers of numpy."""
@@ -40,12 +40,12 @@ def test_parameters_of_an_estimator(tmp_path: Path) -> None:
 
 def test_settings_of_a_recipe_become_pythons() -> None:
     given: Any = {"n_bits": INT(16), "summary_weight": FLOAT(0.5), "epochs": np.uint8(3)}
-    recipe = Recipe(method=np.str_("ict"), **given)
-    plain = Recipe(method="ict", n_bits=16, summary_weight=0.5, epochs=3)
+    recipe = ClozeRecipe(method=np.str_("ict"), **given)
+    plain = ClozeRecipe(method="ict", n_bits=16, summary_weight=0.5, epochs=3)
     assert recipe == plain
     assert [*map(type, vars(recipe).values())] == [*map(type, vars(plain).values())]
     with pytest.raises(RecipeError, match=r"n_bits is 8.5; it must be a whole number"):
-        Recipe(method="ict", n_bits=np.float64(8.5))  # type: ignore[arg-type]
+        ClozeRecipe(method="ict", n_bits=np.float64(8.5))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

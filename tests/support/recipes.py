@@ -7,19 +7,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from hummingbit.commands import train
-from hummingbit.encoder.recipes import BaseRecipe, LabelledRecipe, LinearRecipe, ModelRecipe
-from hummingbit.training import networks
-from hummingbit.training.data import TrainingData
-from hummingbit.training_methods import recipe_for_search
+from hummingbit.encoder.recipes import BaseRecipe
+from hummingbit.training import cloze, networks
 
 # Settings with which a small corpus is trained on in no time.
 SMALL: dict[str, Any] = {
     "n_bits": 16,
     "epochs": 2,
-    "min_steps": 1,
     "batch_size": 20,
     "hidden": 8,
+    # The paper's settings replace others.
+    "paper": False,
     "max_terms": 60,
     "analyzer": "words",
     "spd_order": 2,
@@ -53,11 +51,4 @@ def _other(one: Field[Any]) -> Any:
 def train_in_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `train --for-search` train with its recipe, but not with 2,000 batches."""
     monkeypatch.setattr(networks, "LEAST_STEPS", 20)
-
-    def recipe(data: TrainingData, n_bits: int, **options: Any) -> LabelledRecipe:
-        chosen = recipe_for_search(data, n_bits, **options)
-        if isinstance(chosen, LinearRecipe | ModelRecipe):
-            return chosen
-        return replace(chosen, min_steps=20)
-
-    monkeypatch.setattr(train, "recipe_for_search", recipe)
+    monkeypatch.setattr(cloze, "MIN_STEPS", 20)

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.recipes import AutoencoderRecipe
 from hummingbit.training.data import gather
 from hummingbit.training.loop import DeviceError, choose_device
 from hummingbit.training.semi_supervised import train
 from tests.support.corpora import topic_documents
 
-RECIPE = Recipe(n_bits=16, label_fraction=0.5, epochs=12, batch_size=32, hidden=24, max_terms=100)
+RECIPE = AutoencoderRecipe(
+    n_bits=16, label_fraction=0.5, epochs=12, batch_size=32, hidden=24, max_terms=100
+)
 
 
 def test_devices_that_are_not_there_are_named() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hummingbit.encoder.recipes import Recipe
+from hummingbit.encoder.recipes import AutoencoderRecipe
 from hummingbit.training.batches import SparseBatch
 from hummingbit.training.layers import SparseLinear
 from hummingbit.training.loop import Checkpoint, CheckpointError, DivergedError, Schedule, fit
@@ -129,17 +129,33 @@ def test_a_checkpoint_from_before_a_setting_is_of_a_run_that_does_as_it_did(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "run.checkpoint"
-    before = json.dumps({"recipe": {"epochs": 3, "likeness": "predicted"}, "data": "d"})
-    Checkpoint(path, before, Recipe).save(Regression(), [], [{"loss": 1.0}])
+    before = json.dumps({"recipe": {"epochs": 3, "supervision": 0.2}, "data": "d"})
+    Checkpoint(path, before, AutoencoderRecipe).save(Regression(), [], [{"loss": 1.0}])
     for analyzer, fits in (("words", True), ("visible", False)):
-        settings = {"epochs": 3, "pair_similarity": "self-supervised", "analyzer": analyzer}
+        settings = {"epochs": 3, "label_fraction": 0.2, "analyzer": analyzer}
         now = json.dumps({"recipe": settings, "data": "d"})
-        checkpoint = Checkpoint(path, now, Recipe)
+        checkpoint = Checkpoint(path, now, AutoencoderRecipe)
         if fits:
             assert checkpoint.restore(Regression(), []) == [{"loss": 1.0}]
         else:
             with pytest.raises(CheckpointError, match="other settings or data"):
                 checkpoint.restore(Regression(), [])
+
+
+def test_a_checkpoint_with_a_setting_that_is_gone_fits_if_it_had_what_is_done_always(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "run.checkpoint"
+    now = Checkpoint(path, json.dumps({"recipe": {"epochs": 3}}), AutoencoderRecipe)
+    for weight in (1.5e-3, 0.5):
+        before = {"epochs": 3, "pairwise_weight": weight, "guesses": "linear", "min_steps": 9}
+        run = json.dumps({"recipe": before})
+        Checkpoint(path, run, AutoencoderRecipe).save(Regression(), [], [{"loss": 1.0}])
+        if weight == 1.5e-3:
+            assert now.restore(Regression(), []) == [{"loss": 1.0}]
+            continue
+        with pytest.raises(CheckpointError, match=r"no longer has: pairwise_weight 0\.5$"):
+            now.restore(Regression(), [])
 
 
 @pytest.mark.parametrize("recipe", [None, 3, "epochs", ["epochs"], {}, {"epochs": 4}])
@@ -165,11 +181,11 @@ def test_a_state_that_does_not_fit_on_the_disk_is_an_error_of_the_system(tmp_pat
 def test_a_checkpoint_of_other_settings_says_which(tmp_path: Path) -> None:
     path = tmp_path / "run.checkpoint"
     before = json.dumps({"recipe": {"supervision": 0.2, "epochs": 3, "pairs": "a"}})
-    Checkpoint(path, before, Recipe).save(Regression(), [], [{"loss": 1.0}])
-    settings = {"label_fraction": 0.5, "epochs": 3, "terms": "frequent", "pairs": "b"}
-    checkpoint = Checkpoint(path, json.dumps({"recipe": settings}), Recipe)
+    Checkpoint(path, before, AutoencoderRecipe).save(Regression(), [], [{"loss": 1.0}])
+    settings = {"label_fraction": 0.5, "epochs": 3, "hidden": 9, "pairs": "b"}
+    checkpoint = Checkpoint(path, json.dumps({"recipe": settings}), AutoencoderRecipe)
     with pytest.raises(CheckpointError) as raised:
         checkpoint.restore(Regression(), [])
-    options = "--supervision=0.2 instead of 0.5, --terms=telling instead of frequent"
+    options = "--supervision=0.2 instead of 0.5, --hidden=500 instead of 9"
     remedy = f"or resume it with {options}, pairs a instead of b"
     assert str(raised.value).endswith(f"delete it to start again, {remedy}")

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hummingbit.encoder.recipes import Recipe
 from hummingbit.encoder.text_features import TextFeatures, split_sentences
 from hummingbit.training.networks import EncoderNetwork, LinearEncoderNetwork, Shape
 from hummingbit.training.objectives.neighbours import inverse_cloze_loss
@@ -139,9 +138,7 @@ def test_terms_of_a_sentence_are_drawn_in_proportion_to_their_idf() -> None:
 
 def test_the_task_takes_cosines_of_rows_of_any_length() -> None:
     features = fit_text_features(TEXTS + TEXTS, 100, "log-tf")
-    task = ClozeTask(
-        Recipe(n_bits=8), features, TEXTS, features.transform(TEXTS), beside_classes=False
-    )
+    task = ClozeTask(features, TEXTS, features.transform(TEXTS), seed=0, shared=0.9)
     rows = np.arange(5)
     found = task._similarities.of(10 * features.transform(TEXTS), rows)
     assert found.abs().max() <= 1 + 1e-5
@@ -152,9 +149,7 @@ def test_without_two_queries_the_loss_is_zero() -> None:
     features = encoder.features
     assert isinstance(features, TextFeatures)
     texts = [features.vocabulary[0], "Zzz", "Qqq"]
-    task = ClozeTask(
-        Recipe(n_bits=8), features, texts, features.transform(texts), beside_classes=False
-    )
+    task = ClozeTask(features, texts, features.transform(texts), seed=0, shared=0.9)
     network = EncoderNetwork(Shape(features.dimension, 4, 8, classes=1, text=True))
     logits = torch.ones(3, 8, requires_grad=True)
     loss = task.loss(network, logits, np.arange(3), generator())
@@ -169,11 +164,11 @@ def test_without_two_queries_the_loss_is_zero() -> None:
 def test_queries_count_by_their_logits_or_beside_classes_by_the_tanh(
     beside_classes: bool, seed: int
 ) -> None:
-    features, recipe = fitted(), Recipe(method="ict", n_bits=8)
+    features = fitted()
     x, rows = features.transform(TEXTS), np.arange(len(TEXTS))
     network = LinearEncoderNetwork(Shape(features.dimension, 0, 8, classes=1, text=True))
     documents = torch.randn(len(TEXTS), 8, generator=generator(seed))
-    task = ClozeTask(recipe, features, TEXTS, x, beside_classes=beside_classes)
+    task = ClozeTask(features, TEXTS, x, seed=0, shared=0.9, beside_classes=beside_classes)
     found = task.loss(network, documents, rows, generator(seed))
 
     queries = SentenceQueries(features, TEXTS).draw(rows, generator(seed))
@@ -182,10 +177,10 @@ def test_queries_count_by_their_logits_or_beside_classes_by_the_tanh(
     expected = inverse_cloze_loss(
         torch.tanh(logits) if beside_classes else logits / 4,
         documents,
-        Similarities(x, recipe.seed).of(queries, rows),
-        scale=recipe.cloze_scale,
-        shared=recipe.cloze_shared,
-        temperature=recipe.cloze_temperature,
+        Similarities(x, 0).of(queries, rows),
+        scale=20.0,
+        shared=0.9,
+        temperature=0.05,
     )
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
 

@@ -10,7 +10,7 @@ import pytest
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
-from hummingbit.encoder.recipes import Recipe, RecipeError
+from hummingbit.encoder.recipes import ClozeRecipe, RecipeError
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.evaluation.fusion import OF_STATIC
 from hummingbit.index.catalog import shipped_encoder
@@ -26,7 +26,7 @@ SAYINGS = [
     "a {}, and then rain",
 ]
 TEXTS = [saying.format(subject) for subject in SUBJECTS for saying in SAYINGS]
-RECIPE = Recipe(method="static", n_bits=16, min_steps=60, validation_share=0.0)
+RECIPE = ClozeRecipe(method="static", n_bits=16, validation_share=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -113,4 +113,4 @@ def test_a_corpus_without_queries_to_fit_it_on_has_the_weight_of_static(
 )
 def test_settings_that_do_not_fit_are_named(settings: dict[str, object], message: str) -> None:
     with pytest.raises(RecipeError, match=message):
-        static_start(TEXTS, Recipe(method="static", **settings))  # type: ignore[arg-type]
+        static_start(TEXTS, ClozeRecipe(method="static", **settings))  # type: ignore[arg-type]

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +14,11 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.encoder import Encoder, Layer
-from hummingbit.encoder.recipes import Recipe, RecipeError
+from hummingbit.encoder.recipes import ClozeRecipe, RecipeError
 from hummingbit.encoder.text_features import TextFeatures
+from hummingbit.training import cloze
+from hummingbit.training.cloze import train_cloze
 from hummingbit.training.data import TrainingDataError, gather
-from hummingbit.training.semi_supervised import train
 from hummingbit.training.text_features import (
     TermCounts,
     add_word_bits,
@@ -29,6 +29,12 @@ from hummingbit.training.text_features import (
     summaries_tell,
 )
 from tests.support.encoders import WORDS, random_texts
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few documents be as many batches as the epochs have."""
+    monkeypatch.setattr(cloze, "MIN_STEPS", 1)
 
 
 def test_terms_come_by_count_and_then_alphabet() -> None:
@@ -196,14 +202,10 @@ def test_counts_of_terms_forget_the_rarest() -> None:
 def test_codes_of_short_texts_know_words_that_were_not_learned(tmp_path: Path) -> None:
     texts = [f"shared{i % 7} other{i % 5} rare{i}" for i in range(120)]
     data = gather([Document(id=str(i), text=text) for i, text in enumerate(texts)])
-    recipe = Recipe(method="ict", n_bits=16, epochs=1, min_steps=1, max_terms=12)
-    few, many = (
-        train(data, replace(recipe, known_terms=n), tmp_path / str(n), progress=False).encoder
-        for n in (0, 1000)
-    )
-    assert (few.features.dimension, many.features.dimension) == (12, 132)
-    assert not few.logits(["rare77"]).any() or (few.logits(["rare77"]) == few.logits([""])).all()
-    again = load_encoder(tmp_path / "1000")
+    recipe = ClozeRecipe(n_bits=16, epochs=1, max_terms=12)
+    train_cloze(data, recipe, tmp_path / "e", progress=False)
+    again = load_encoder(tmp_path / "e")
+    assert again.features.dimension == 132
     scores = again.logits(["rare77"]) @ np.where(again.logits(texts) > again.thresholds, 1, -1).T
     assert 77 in np.argsort(-scores[0])[:3]
 
@@ -213,8 +215,8 @@ def test_words_of_documents_that_are_not_learned_from_are_known(tmp_path: Path) 
     for text in ("blue whale", "red fox", "grey heron"):
         words.add(text)
     data = gather([Document(id=str(i), text=f"red{i % 3} fox{i % 4}") for i in range(40)])
-    recipe = Recipe(method="ict", n_bits=8, epochs=1, min_steps=1, max_terms=50)
-    encoder = train(data, recipe, tmp_path / "e", progress=False, words=words).encoder
+    recipe = ClozeRecipe(n_bits=8, epochs=1, max_terms=50)
+    encoder = train_cloze(data, recipe, tmp_path / "e", progress=False, words=words).encoder
     features = encoder.features
     assert isinstance(features, TextFeatures)
     assert {"whale", "heron"} <= set(features.vocabulary)
@@ -224,12 +226,12 @@ def test_bits_of_words_find_a_text_by_its_words(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     texts = [" ".join(f"word{n}" for n in rng.choice(300, 6, replace=False)) for _ in range(2000)]
     data = gather([Document(id=str(i), text=text) for i, text in enumerate(texts)])
-    recipe = Recipe(method="ict", n_bits=64, epochs=1, min_steps=1, max_terms=50)
+    recipe = ClozeRecipe(n_bits=64, epochs=1, max_terms=50)
     queries = [" ".join(text.split()[2:5]) for text in texts[:200]]
     found = {}
     for word_bits in (0, 56):
         out = tmp_path / str(word_bits)
-        train(data, replace(recipe, word_bits=word_bits), out, progress=False)
+        train_cloze(data, replace(recipe, word_bits=word_bits), out, progress=False)
         encoder = load_encoder(out)
         assert (encoder.n_bits, encoder.features.dimension) == (64, 300)
         scores = encoder.query_weights(queries) @ np.where(encoder.margins(texts) > 0, 1, -1).T
@@ -239,16 +241,9 @@ def test_bits_of_words_find_a_text_by_its_words(tmp_path: Path) -> None:
     assert found[56] > found[0] + 0.1
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n_bits": 64, "word_bits": 64}, "word_bits is 64; it must be below n_bits, 64"),
-        ({"word_bits": 8, "known_terms": 0}, "word_bits is 8; it must be 0 if known_terms is 0"),
-    ],
-)
-def test_bits_of_words_leave_room_and_need_words(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(RecipeError, match=message):
-        Recipe(method="ict", **settings)
+def test_bits_of_words_leave_room() -> None:
+    with pytest.raises(RecipeError, match="word_bits is 64; it must be below n_bits, 64"):
+        ClozeRecipe(n_bits=64, word_bits=64)
 
 
 @pytest.mark.parametrize(
@@ -302,5 +297,7 @@ def test_rare_words_have_more_bits(seed: int, n_rare: int) -> None:
 def test_long_texts_get_no_rows_of_rare_words(tmp_path: Path) -> None:
     long = [" ".join(f"word{(i * 7 + j) % 90}" for j in range(40)) for i in range(60)]
     data = gather([Document(id=str(i), text=f"{text} rare{i}") for i, text in enumerate(long)])
-    recipe = Recipe(method="ict", n_bits=8, epochs=1, min_steps=1, max_terms=50)
-    assert train(data, recipe, tmp_path / "e", progress=False).encoder.features.dimension == 50
+    recipe = ClozeRecipe(n_bits=8, epochs=1, max_terms=50)
+    assert (
+        train_cloze(data, recipe, tmp_path / "e", progress=False).encoder.features.dimension == 50
+    )

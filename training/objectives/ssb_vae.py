@@ -59,16 +59,6 @@ def kl_loss(logits_NB: Tensor) -> Tensor:
     return per_bit.sum(dim=1).mean()
 
 
-def gaussian_kl_loss(mean_NB: Tensor, log_variance_NB: Tensor) -> Tensor:
-    """Return the mean over rows of KL(N(μ, σ²) ‖ N(0, 1)), a scalar; (1) for VDSH-S.
-
-    For one entry: ½ (μ² + σ² − 1 − ln σ²), summed over the entries. Source: Kingma and Welling,
-    "Auto-Encoding Variational Bayes" (2014), appendix B.
-    """
-    per_entry = mean_NB.square() + log_variance_NB.exp() - 1 - log_variance_NB
-    return 0.5 * per_entry.sum(dim=1).mean()
-
-
 # Equation (2): L_sup = −Σ_c y_c ln ŷ_c, on labelled documents.
 
 
@@ -125,15 +115,6 @@ def pairwise_loss(
     return loss_NN.sum() / len(b_NB)
 
 
-def share_a_tag(tags_NC: Tensor) -> Tensor:
-    """Return which pairs of rows have a class in common, ``bool[N, N]``.
-
-    A row without a class shares one with itself only.
-    """
-    tags = tags_NC.to(torch.float32)
-    return (tags @ tags.T > 0) | torch.eye(len(tags), dtype=torch.bool, device=tags.device)
-
-
 def count_common_tags(tags_NC: Tensor) -> Tensor:
     """Return yᵀy' of all pairs of rows, the number of classes in common, ``float32[N, N]``; (4).
 
@@ -157,31 +138,6 @@ def self_supervised_similarity(class_logits_NC: Tensor, *, multi_label: bool) ->
     """
     y_NC = torch.sigmoid(class_logits_NC) if multi_label else class_logits_NC.softmax(dim=1)
     return y_NC @ y_NC.T
-
-
-# Ours instead of (5): labels are certain, and predictions or soft labels are fixed targets.
-
-
-def class_probabilities(class_logits_NC: Tensor, tags_NC: Tensor, *, multi_label: bool) -> Tensor:
-    """Return the classes of labelled rows, and the predictions for the others, ``float[N, C]``.
-
-    The prediction is softmax(l), or σ(l) with `multi_label`. It is a target, so no gradient flows
-    back.
-    """
-    logits = class_logits_NC.detach()
-    predicted_NC = torch.sigmoid(logits) if multi_label else logits.softmax(dim=1)
-    return torch.where(tags_NC.any(dim=1, keepdim=True), tags_NC.to(logits.dtype), predicted_NC)
-
-
-def tag_sharing_probability(p_NC: Tensor, *, multi_label: bool) -> Tensor:
-    """Return the probability that two rows have a class in common, ``float[N, N]``.
-
-    Rows are assumed independent: Σ_c p_ic p_jc, or with `multi_label` 1 − Π_c (1 − p_ic p_jc).
-    """
-    if not multi_label:
-        return p_NC @ p_NC.T
-    both_NNC = p_NC[:, None, :] * p_NC[None, :, :]
-    return 1 - (1 - both_NNC).prod(dim=2)
 
 
 # Equation (7): L = Σ L_unsup + β Σ L_sup + α Σ L_selfsup.

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from experiments.ssb_vae.ablation import CHANGES
+from experiments.ssb_vae.variants import VariantRecipe
 from hummingbit.cli import main
 from hummingbit.corpus.document import Document
-from hummingbit.encoder.recipes import Recipe
 from tests.support.corpora import topic_documents, write_snippets
 
 
@@ -51,4 +51,4 @@ def test_a_run_searches_settings_or_judges_changes(capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_change_is_one(name: str) -> None:
-    assert Recipe(**CHANGES[name]) != Recipe()
+    assert VariantRecipe(**CHANGES[name]) != VariantRecipe()

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from experiments.ssb_vae import experiment, tuning
-from experiments.ssb_vae.held_out import idle_settings
+from experiments.ssb_vae.held_out import hold_out_grouped_fold, idle_settings
 from experiments.ssb_vae.presets import read_preset, read_presets, write_preset
+from experiments.ssb_vae.variants import VariantRecipe, train_variant, variant_recipe
 from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
-from hummingbit.encoder.recipes import Recipe
 from hummingbit.training.data import TrainingDataError, gather
-from hummingbit.training.model_selection import hold_out_grouped_fold
 from hummingbit.training.pipeline import split
-from hummingbit.training.semi_supervised import train
 from tests.support.corpora import topic_documents, write_snippets
 
 GRID = {"learning_rate": (1e-6, 4e-3), "epochs": (4, 15), "code_class_weight": (0.5, 1.0)}
@@ -71,10 +69,10 @@ def test_the_score_is_that_of_the_clusters_held_out(options: list[str], tmp_path
     assert main([*options, "--tune", "--tuned", "epochs"]) == 0
     trials = json.loads((tmp_path / "work" / "held-out-snippets-ssb-vae.json").read_text())
     data = gather(topic_documents(200))
-    recipe = Recipe(**trials[1]["recipe"])
+    recipe = VariantRecipe(**trials[1]["recipe"])
     assert recipe.label_fraction == 1.0
     trial = hold_out_grouped_fold(data, recipe)
-    trained = train(
+    trained = train_variant(
         trial.training, replace(recipe, validation_share=0.0), tmp_path / "encoder", progress=False
     )
     queries, documents = (
@@ -98,7 +96,7 @@ def test_the_score_is_that_of_the_clusters_held_out(options: list[str], tmp_path
 @pytest.mark.parametrize("seed", [0, 3, 8])
 def test_a_run_holds_out_labels_that_it_is_shown(seed: int) -> None:
     data = gather(topic_documents(200))
-    recipe = Recipe(label_fraction=0.4, seed=seed)
+    recipe = VariantRecipe(label_fraction=0.4, seed=seed)
     trial = hold_out_grouped_fold(data, recipe)
     ids = {str(text): name for name, text in zip(data.ids, data.inputs, strict=True)}
     queries = {ids[str(text)] for text in trial.queries.inputs}
@@ -117,14 +115,14 @@ def test_a_run_holds_out_labels_that_it_is_shown(seed: int) -> None:
 
 def test_seeds_go_through_the_folds() -> None:
     data = gather(topic_documents(200))
-    trials = [hold_out_grouped_fold(data, Recipe(seed=seed)) for seed in (1, 2)]
+    trials = [hold_out_grouped_fold(data, VariantRecipe(seed=seed)) for seed in (1, 2)]
     assert trials[0].metric == trials[1].metric
     assert set(trials[0].queries.inputs) != set(trials[1].queries.inputs)
 
 
 def test_labels_to_hold_out_are_needed() -> None:
     with pytest.raises(TrainingDataError, match=r"0\.005 shows the labels of fewer than 2"):
-        hold_out_grouped_fold(gather(topic_documents(200)), Recipe(label_fraction=0.005))
+        hold_out_grouped_fold(gather(topic_documents(200)), VariantRecipe(label_fraction=0.005))
 
 
 def test_other_methods_have_nothing_to_choose_here(
@@ -138,25 +136,25 @@ def test_other_methods_have_nothing_to_choose_here(
 
 
 @pytest.mark.parametrize(
-    ("pairs", "is_text", "without"),
+    ("method", "is_text", "without"),
     [
-        ("all", True, {"vector_noise"}),
-        ("all", False, {"word_dropout", "hidden_dropout"}),
-        ("labelled", True, {"vector_noise", "code_class_weight", "hidden_dropout"}),
+        ("ssb-vae", True, {"vector_noise"}),
+        ("ssb-vae", False, {"word_dropout", "hidden_dropout"}),
+        ("psh-gs", True, {"vector_noise", "code_class_weight", "hidden_dropout"}),
         (
-            "none",
+            "vdsh-s",
             False,
             {"word_dropout", "code_class_weight", "hidden_dropout", "pairwise_weight"},
         ),
     ],
 )
 def test_only_settings_that_a_method_has_are_tried(
-    pairs: str, is_text: bool, without: set[str]
+    method: str, is_text: bool, without: set[str]
 ) -> None:
-    tried = dict(tuning._steps(pairs, idle_settings(is_text=is_text), only=None))
+    tried = dict(tuning._steps(method, idle_settings(is_text=is_text), only=None))
     assert tried.keys() == tuning.GRID.keys() - without
     for name, values in tried.items():
-        assert getattr(Recipe(), name) in values
+        assert getattr(variant_recipe(method), name) in values
 
 
 def test_a_rerun_takes_the_preset_and_searches_nothing(

@@ -15,40 +15,27 @@ from hummingbit.commands.options import (
     recipe_from,
 )
 from hummingbit.encoder.artifact import load_encoder
-from hummingbit.encoder.recipes import MODEL_BITS, ModelRecipe, Recipe
+from hummingbit.encoder.recipes import MODEL_BITS, ClassCodeRecipe, ModelRecipe
 
 
 def recipe_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
-    for field in fields(Recipe):
+    for field in fields(ClassCodeRecipe):
         add_setting(parser, field)
     return parser
 
 
 def test_a_former_flag_does_what_todays_does_and_warns(capsys: pytest.CaptureFixture[str]) -> None:
-    args = recipe_parser().parse_args(["--guesses", "none"])
-    assert args.soft_labels == "none"
-    assert "--guesses is now --soft-labels" in capsys.readouterr().err
-    assert recipe_parser().parse_args([]).soft_labels == "linear"
-    assert "--guesses" not in recipe_parser().format_help()
-
-
-def test_a_former_flag_checks_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kind", choices=("plain", "odd"), default="plain")
+    add_former_flag(parser, "--sort-of", "--kind", "kind", choices=("plain", "odd"))
+    assert parser.parse_args(["--sort-of", "odd"]).kind == "odd"
+    assert "--sort-of is now --kind" in capsys.readouterr().err
+    assert parser.parse_args([]).kind == "plain"
+    assert "--sort-of" not in parser.format_help()
     with pytest.raises(SystemExit):
-        recipe_parser().parse_args(["--guesses", "all"])
-    assert "--guesses: invalid choice: 'all'" in capsys.readouterr().err
-
-
-def test_a_former_value_is_todays_and_warns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        recipe_parser().parse_args(["--likeness", "predicted"]).pair_similarity == "self-supervised"
-    )
-    expected = "--pair-similarity predicted is now --pair-similarity self-supervised"
-    assert expected in capsys.readouterr().err
-    assert (
-        recipe_parser().parse_args(["--pair-similarity", "probable"]).pair_similarity == "probable"
-    )
-    assert capsys.readouterr().err == ""
+        parser.parse_args(["--sort-of", "all"])
+    assert "--sort-of: invalid choice: 'all'" in capsys.readouterr().err
 
 
 def test_a_former_flag_without_a_value(capsys: pytest.CaptureFixture[str]) -> None:

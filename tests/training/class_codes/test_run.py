@@ -17,9 +17,16 @@ from hummingbit.encoder.recipes import (
     RecipeError,
 )
 from hummingbit.evaluation.evaluate import evaluate_encoder
+from hummingbit.training import cloze
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import TrainingDataError, gather
 from tests.support.corpora import topic_documents, topic_vectors
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few documents be few batches where content is learned by ict."""
+    monkeypatch.setattr(cloze, "MIN_STEPS", 40)
 
 
 @pytest.mark.parametrize("documents", [topic_documents, topic_vectors])
@@ -128,8 +135,6 @@ def test_content_learned_by_ict_finds_texts_by_their_words(tmp_path: Path) -> No
         query_classifier="both",
         content="ict",
         content_share=0.625,
-        epochs=1,
-        min_steps=40,
         validation_share=0,
     )
     encoder = train_class_codes(data, recipe, tmp_path / "e").encoder
@@ -166,8 +171,6 @@ def test_a_question_has_fewer_terms_than_a_sixth_of_a_document(
         query_classifier="both",
         content="ict",
         content_share=0.5,
-        epochs=1,
-        min_steps=1,
         validation_share=0,
     )
     code = train_class_codes(gather(documents), recipe, tmp_path / "e").encoder.class_code
@@ -280,7 +283,6 @@ def test_content_that_the_documents_cannot_fill_is_refused(tmp_path: Path) -> No
         ({"query_classifier": "knn"}, "query_classifier is 'knn'"),
         ({"max_words": 3}, "max_words is 3; it must be from 1 to 2"),
         ({"label_weight": 0}, "label_weight is 0; it must be from 1 to 100"),
-        ({"min_steps": -1}, "min_steps is -1; it must be at least 0"),
         ({"content": "lsa"}, "content is 'lsa'; it must be one of itq, ict"),
     ],
 )

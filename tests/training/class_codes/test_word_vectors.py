@@ -1,20 +1,14 @@
 from __future__ import annotations
 
-import gzip
-import json
 import math
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from hummingbit.cli import main
 from hummingbit.corpus.document import Document
-from hummingbit.corpus.readers import ReadError
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import WORD_VECTOR_CLASSIFIERS, ClassCodeRecipe
 from hummingbit.encoder.text_features import TextFeatures
@@ -26,91 +20,15 @@ from hummingbit.training.word_vectors import (
     WordVectors,
     WordVectorsError,
     add_words,
-    read_word_vectors,
 )
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
-from tests.support.evaluations import write_lines
 
 WORDS = ("sea", "Boat", "new york")
 VECTORS = np.array([[1, 2.5], [3, -4], [0, 1]], dtype=np.float32)
-LINES = "sea 1 2.5\nBoat 3 -4\n"
 
 
 def given(words: tuple[str, ...] = WORDS, vectors: np.ndarray = VECTORS) -> WordVectors:
     return WordVectors("given.npz", "0" * 64, words, vectors)
-
-
-def save(path: Path, content: str) -> Path:
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(content.encode()))
-    else:
-        path.write_text(content, encoding="utf-8")
-    return path
-
-
-def save_columns(path: Path) -> Path:
-    if path.suffix == ".npz":
-        np.savez(path, ids=np.array(WORDS), vectors=VECTORS)
-    else:
-        pq.write_table(pa.table({"id": list(WORDS), "vector": VECTORS.tolist()}), path)
-    return path
-
-
-@pytest.mark.parametrize("name", ["words.npz", "words.parquet"])
-def test_columns_are_read(name: str, tmp_path: Path) -> None:
-    found = read_word_vectors(save_columns(tmp_path / name))
-    assert tuple(found.words) == WORDS
-    np.testing.assert_array_equal(found.vectors, VECTORS)
-    assert found.about()["name"] == name
-    assert found.about()["words"] == 3
-    assert found.about()["dimension"] == 2
-
-
-@pytest.mark.parametrize("name", ["glove.txt", "wiki.vec", "wiki.vec.gz"])
-@pytest.mark.parametrize("lines", [LINES, "2 2\n" + LINES, "2\t2\n" + LINES.replace(" ", "\t")])
-def test_lines_of_words_and_numbers_are_read(name: str, lines: str, tmp_path: Path) -> None:
-    found = read_word_vectors(save(tmp_path / name, lines.replace("5\n", "5 \n")))
-    assert tuple(found.words) == WORDS[:2]
-    np.testing.assert_array_equal(found.vectors, VECTORS[:2])
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("words.csv", LINES, "word vectors are read from files of .npz, .parquet, .txt, .vec"),
-        ("words.txt", "", "has no word with a vector"),
-        ("words.txt", "sea 1 2\nboat one 2\n", "line 2: 'boat one 2' is not a word"),
-        ("words.txt", "sea,1,2\n", "line 1: 'sea,1,2' is not a word .* spaces or tabs between"),
-        ("words.txt", "sea 1 2\nboat 1 2 3\n", "vectors have 2 to 3 numbers"),
-        ("words.txt", "sea 1 nan\n", "not finite"),
-        ("words.vec.gz", None, "Not a gzipped file"),
-        ("words.npz", "no archive", "words.npz"),
-    ],
-)
-def test_files_that_cannot_be_used_are_named(
-    name: str, content: str | None, message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / name
-    if content is None:
-        path.write_text(LINES)
-    else:
-        save(path, content)
-    with pytest.raises((WordVectorsError, ReadError), match=message) as caught:
-        read_word_vectors(path)
-    assert str(path) in str(caught.value)
-
-
-def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "words.vec.gz"
-    # A header of gzip, and no deflated data after it.
-    path.write_bytes(gzip.compress(LINES.encode())[:10] + b"\xff" * 20)
-    with pytest.raises(WordVectorsError, match=r"words\.vec\.gz: "):
-        read_word_vectors(path)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(WordVectorsError, match=r"absent\.txt: No such file"):
-        read_word_vectors(tmp_path / "absent.txt")
 
 
 def test_words_become_further_terms_in_the_order_of_their_file() -> None:
@@ -197,26 +115,6 @@ def test_word_vectors_are_for_texts(tmp_path: Path) -> None:
             tmp_path / "e",
         )
     assert not (tmp_path / "e").exists()
-
-
-def test_the_command_reads_word_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_lines(tmp_path / "corpus.jsonl", topic_documents(200))
-    words = word_vectors_of_topics()
-    np.savez(tmp_path / "words.npz", ids=np.array(words.words), vectors=words.vectors)
-    command = ["train", "--data", str(tmp_path / "corpus.jsonl"), "--bits", "16"]
-    command += ["--out", str(tmp_path / "e"), "--word-vectors"]
-    assert main([*command, str(tmp_path / "words.npz")]) == 0
-    assert load_encoder(tmp_path / "e").metadata["word_vectors"]["name"] == "words.npz"
-    assert "trial: query classifier words, content share" in capsys.readouterr().err
-    assert main([*command[:-3], "--out", str(tmp_path / "f"), "--word-vectors", "none.txt"]) == 2
-    assert "none.txt: No such file" in capsys.readouterr().err
-    texts = [
-        json.dumps({"id": document.id, "text": document.text}) for document in topic_documents(60)
-    ]
-    (tmp_path / "corpus.jsonl").write_text("\n".join(texts))
-    command = [*command[:-3], "--out", str(tmp_path / "f"), "--word-vectors"]
-    assert main([*command, str(tmp_path / "words.npz")]) == 2
-    assert "--word-vectors: ict does not use them; class-codes" in capsys.readouterr().err
 
 
 def test_errors_of_word_vectors_are_the_users() -> None:

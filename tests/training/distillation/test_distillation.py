@@ -10,7 +10,7 @@ import torch
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import ArtifactError, load_encoder, read_labelled_ids
-from hummingbit.encoder.recipes import DistillationRecipe, Recipe, RecipeError
+from hummingbit.encoder.recipes import AutoencoderRecipe, DistillationRecipe, RecipeError
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.training import distillation
 from hummingbit.training.data import TrainingData, TrainingDataError, gather
@@ -124,7 +124,7 @@ def test_all_methods_hold_out_the_same_and_distillation_shows_no_label(
     corpus: TrainingData,
 ) -> None:
     mine = split_documents(corpus, replace(RECIPE, seed=5))
-    other = split(corpus, Recipe(seed=5))
+    other = split(corpus, AutoencoderRecipe(seed=5))
     np.testing.assert_array_equal(mine.validation, other.validation)
     np.testing.assert_array_equal(mine.training, other.training)
     assert not len(mine.labelled)

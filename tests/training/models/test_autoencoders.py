@@ -12,7 +12,6 @@ from hummingbit.training.layers import ScaledLinear, relaxed_bernoulli
 from hummingbit.training.networks import (
     BernoulliAutoencoder,
     EncoderNetwork,
-    GaussianAutoencoder,
     LinearEncoderNetwork,
     Shape,
     TextDecoder,
@@ -124,18 +123,6 @@ def test_hidden_units_drop_out_in_training_alone() -> None:
     torch.testing.assert_close(found, expected)
     encoder.eval()
     torch.testing.assert_close(encoder(x, draws), encoder(x))
-
-
-def test_gaussian_codes_scatter_around_the_logits() -> None:
-    torch.manual_seed(0)
-    model, counts = GaussianAutoencoder(shape()), random_counts()
-    repeated = batch_of(sparse.csr_array(sparse.vstack([counts] * 2000)))
-    draws = model(repeated, torch.Generator().manual_seed(0)).b_NB.reshape(2000, 5, 8)
-    h_NH, mean_NB = model.encoder(batch_of(counts))
-    deviation = torch.exp(0.5 * model.latent.log_variance(h_NH))
-    # Five standard errors of means and deviations over 2,000 draws.
-    torch.testing.assert_close(draws.mean(dim=0), mean_NB, atol=0.2, rtol=0)
-    torch.testing.assert_close(draws.std(dim=0), deviation, atol=0, rtol=0.1)
 
 
 def test_the_first_layer_for_vectors_equals_the_scaled_product() -> None:

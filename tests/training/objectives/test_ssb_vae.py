@@ -7,15 +7,11 @@ import pytest
 import torch
 
 from hummingbit.training.objectives.ssb_vae import (
-    class_probabilities,
-    gaussian_kl_loss,
     kl_loss,
     pairwise_loss,
     pointwise_loss,
     self_supervised_similarity,
-    share_a_tag,
     soft_class_loss,
-    tag_sharing_probability,
 )
 
 
@@ -50,21 +46,6 @@ def test_saturated_bits_cost_ln_2_and_have_a_finite_gradient() -> None:
 def test_gradient_of_the_kl_term_by_finite_differences() -> None:
     logits = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert torch.autograd.gradcheck(kl_loss, (logits.requires_grad_(),))
-
-
-def test_the_gaussian_divergence_equals_torchs() -> None:
-    generator = torch.Generator().manual_seed(0)
-    mean, log_variance = (torch.randn(5, 3, generator=generator) for _ in range(2))
-    q = torch.distributions.Normal(mean, torch.exp(0.5 * log_variance))
-    p = torch.distributions.Normal(torch.zeros(5, 3), torch.ones(5, 3))
-    expected = torch.distributions.kl_divergence(q, p).sum(dim=1).mean()
-    torch.testing.assert_close(gaussian_kl_loss(mean, log_variance), expected)
-
-
-def test_the_gaussian_gradient_by_finite_differences() -> None:
-    generator = torch.Generator().manual_seed(0)
-    draws = [torch.randn(3, 4, dtype=torch.float64, generator=generator) for _ in range(2)]
-    assert torch.autograd.gradcheck(gaussian_kl_loss, [draw.requires_grad_() for draw in draws])
 
 
 LOGITS = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.5, 0.5], [0.0, 3.0, 0.0]], dtype=torch.float64)
@@ -198,16 +179,6 @@ def test_only_the_counted_pairs_cost_something() -> None:
     assert loss.item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_rows_that_share_a_tag_are_alike() -> None:
-    tags = torch.tensor([[1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=torch.bool)
-    assert share_a_tag(tags).int().tolist() == [
-        [1, 1, 0, 0],
-        [1, 1, 0, 0],
-        [0, 0, 1, 0],
-        [0, 0, 0, 1],
-    ]
-
-
 def predictions(seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(7, 3, dtype=torch.float64, generator=generator)
@@ -282,34 +253,3 @@ def test_likeness_between_certain_and_uncertain_weighs_both_costs() -> None:
     certain, opposite = (pairwise_loss(b, item, 2.0) for item in (alike(classes), ~alike(classes)))
     halfway = pairwise_loss(b, torch.full((7, 7), 0.5, dtype=torch.float64), 2.0)
     assert halfway.item() == pytest.approx((certain.item() + opposite.item()) / 2, rel=1e-12)
-
-
-@pytest.mark.parametrize("multi_label", [False, True])
-def test_the_probability_of_a_common_class_equals_sampling(multi_label: bool) -> None:
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(3, 4)) * 2
-    draws = 200_000
-    if multi_label:
-        p = 1 / (1 + np.exp(-logits))
-        sampled = rng.random((draws, 3, 4)) < p
-    else:
-        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-        sampled = (p.cumsum(axis=1) > rng.random((draws, 3, 1))).argmax(axis=2)[..., None] == range(
-            4
-        )
-    found = tag_sharing_probability(torch.from_numpy(p), multi_label=multi_label)
-    for i, j in ((0, 1), (0, 2), (1, 2)):
-        share = (sampled[:, i] & sampled[:, j]).any(axis=1).mean()
-        assert abs(found[i, j].item() - share) < 5 * 0.5 / np.sqrt(draws)
-
-
-def test_labels_count_for_certain_and_predictions_for_what_they_are() -> None:
-    logits = torch.tensor([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]], requires_grad=True)
-    tags = torch.tensor([[True, False, False], [False, False, False]])
-    for multi_label, p in (
-        (False, torch.softmax(logits[1], dim=0)),
-        (True, torch.sigmoid(logits[1])),
-    ):
-        found = class_probabilities(logits, tags, multi_label=multi_label)
-        torch.testing.assert_close(found, torch.stack([torch.tensor([1.0, 0, 0]), p]).detach())
-        assert not found.requires_grad

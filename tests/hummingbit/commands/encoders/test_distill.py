@@ -97,8 +97,6 @@ def test_labels_and_a_teacher_make_class_codes(
     documents = topic_documents(200)
     corpus = write_lines(tmp_path / "labelled.jsonl", documents)
     vectors = write_vectors(tmp_path, documents)
-    words = tmp_path / "words.txt"
-    words.write_text("".join(f"{word} {len(word)} 1\n" for word in TOPICS["sea"]))
     run: list[object] = ["distill", "--teacher", vectors, "--data", corpus, "--bits", "16"]
     options: list[object] = [
         "--supervision",
@@ -106,9 +104,9 @@ def test_labels_and_a_teacher_make_class_codes(
         "--content-share",
         "0.25",
         "--query-classifier",
-        "words",
+        "bayes",
     ]
-    options += ["--word-vectors", words, "--objective", "neighbours"]
+    options += ["--objective", "neighbours"]
     assert hummingbit(*run, *options, "--out", tmp_path / "e") == 0
     printed = capsys.readouterr()
     assert "--objective has no effect with --supervision" in printed.err
@@ -117,9 +115,6 @@ def test_labels_and_a_teacher_make_class_codes(
     assert "18 labels shown" in printed.out
     about = load_encoder(tmp_path / "e").metadata
     assert (about["method"], about["recipe"]["max_terms"]) == ("class-codes", 100_000)
-    assert about["word_vectors"]["name"] == "words.txt"
-    assert hummingbit(*run, "--word-vectors", words, "--out", tmp_path / "f") == 2
-    assert "--word-vectors needs --supervision" in capsys.readouterr().err
     assert hummingbit(*run, "--supervision", "2", "--out", tmp_path / "f") == 2
     assert "--supervision is 2; it must be above 0" in capsys.readouterr().err
     assert not (tmp_path / "f").exists()

@@ -85,14 +85,6 @@ def test_a_csv_becomes_a_collection_that_answers(
     assert main(["search", "my-bank", "apple bread", "--data-dir", "my-bank-data"]) == 0
 
 
-def test_word_vectors_are_for_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_csv(tmp_path / "d.csv", labelled=False)
-    (tmp_path / "words.txt").write_text("apple 1 0\nbread 1 1\n")
-    assert main(["quickstart", "d.csv", "--no-serve", "--word-vectors", "words.txt"]) == 2
-    assert "--word-vectors: is for labels" in capsys.readouterr().err
-    assert not (tmp_path / "d-data").exists()
-
-
 def test_texts_of_fewer_terms_than_class_codes_need_are_trained_on_otherwise(
     tmp_path: Path,
 ) -> None:

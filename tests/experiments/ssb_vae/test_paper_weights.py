@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hummingbit.encoder.recipes import METHODS, Recipe
-from hummingbit.training.paper_weights import DATASETS, as_in_the_paper, paper_weights
+from experiments.ssb_vae.paper_weights import DATASETS, in_the_paper
+from experiments.ssb_vae.variants import METHODS, VariantRecipe
 
 
 @pytest.mark.parametrize(
@@ -30,23 +30,24 @@ def test_weights_are_those_of_the_authors_scripts(
     n_bits: int,
     expected: tuple[float, float, float | None],
 ) -> None:
-    found = paper_weights(dataset, method, label_fraction, n_bits)
-    assert found["kl_weight"] == expected[0]
-    assert found["pointwise_weight"] == pytest.approx(expected[1])
+    recipe = VariantRecipe(method=method, label_fraction=label_fraction, n_bits=n_bits)
+    found = in_the_paper(recipe, dataset)
+    assert found.kl_weight == expected[0]
+    assert found.pointwise_weight == pytest.approx(expected[1])
     if expected[2] is not None:
-        assert found["pairwise_weight"] == pytest.approx(expected[2])
+        assert found.pairwise_weight == pytest.approx(expected[2])
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_share_of_labels_makes_a_recipe(dataset: str, method: str) -> None:
     for label_fraction in (0.001, 0.04, 0.1, 0.149, 0.5, 0.96, 1.0):
-        recipe = Recipe(method=method, label_fraction=label_fraction)
-        assert as_in_the_paper(recipe, dataset).batch_size == 100
+        recipe = VariantRecipe(method=method, label_fraction=label_fraction)
+        assert in_the_paper(recipe, dataset).batch_size == 100
 
 
 def test_the_nearest_tenth_decides() -> None:
-    weights = [paper_weights("snippets", "ssb-vae", x, 32)["pairwise_weight"] for x in (0.1, 0.14)]
+    weights = [in_the_paper(VariantRecipe(label_fraction=x)).pairwise_weight for x in (0.1, 0.14)]
     assert weights[0] == weights[1]
 
 
@@ -54,5 +55,5 @@ def test_the_nearest_tenth_decides() -> None:
     ("dataset", "features"), [("snippets", "log-tf"), ("20news", "tf-idf"), ("tmc", "tf-idf")]
 )
 def test_terms_are_weighted_as_in_the_authors_scripts(dataset: str, features: str) -> None:
-    recipe = as_in_the_paper(Recipe(), dataset)
+    recipe = in_the_paper(VariantRecipe(), dataset)
     assert (recipe.features, recipe.idf_target) == (features, features == "tf-idf")
