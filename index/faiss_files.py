@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +76,7 @@ def _index_of(codes: Codes, lists: int | None) -> bytes:
     import faiss  # noqa: PLC0415 - takes as long as a search
 
     n_bits = codes.shape[1] * 8
-    index = faiss.IndexBinaryFlat(n_bits)
+    index: Any = faiss.IndexBinaryFlat(n_bits)
     if lists is not None:
         if not 1 <= lists <= min(MAX_LISTS, len(codes)):
             documents, most = counted(len(codes), "document"), min(MAX_LISTS, len(codes))
@@ -88,7 +88,7 @@ def _index_of(codes: Codes, lists: int | None) -> bytes:
         index.nprobe = -(-lists // LISTS_SEARCHED)
     with_numbers = faiss.IndexBinaryIDMap(index)
     with_numbers.add_with_ids(codes, np.arange(len(codes)))
-    return faiss.serialize_index_binary(with_numbers).tobytes()
+    return bytes(faiss.serialize_index_binary(with_numbers))
 
 
 # Reads such files, and those that others wrote with FAISS.
@@ -103,7 +103,7 @@ class FaissCodes(NamedTuple):
     @property
     def n_bits(self) -> int:
         """The length of a code."""
-        return self.codes.shape[1] * 8
+        return int(self.codes.shape[1]) * 8
 
 
 def read_faiss(data: bytes, source: str) -> FaissCodes:
@@ -168,6 +168,7 @@ class _Reader:
 
     def index(self, depth: int = 0) -> tuple[Codes, Numbers]:
         """Return the codes of the index that begins here, and their numbers."""
+        numbers: Numbers
         kind = bytes(self._take(4))
         if depth > MAX_NESTED:
             raise self._error("holds indexes in indexes in indexes")
@@ -215,7 +216,7 @@ class _Reader:
             numbers.append(np.frombuffer(self._take(size * 8), "<i8"))
         return np.concatenate(codes), np.concatenate(numbers)
 
-    def _array(self, dtype: npt.DTypeLike, width: int = 1) -> npt.NDArray[np.generic]:
+    def _array(self, dtype: npt.DTypeLike, width: int = 1) -> npt.NDArray[Any]:
         (size,) = self._numbers("<Q")
         kind = np.dtype(dtype).newbyteorder("<")
         return np.frombuffer(self._take(size * width * kind.itemsize), kind)

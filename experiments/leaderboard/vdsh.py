@@ -23,7 +23,8 @@ from experiments.leaderboard.text_training import (
     warmup_weight,
     words_loss,
 )
-from hummingbit.training.networks import EncoderNetwork, GaussianLatent, Shape, TextDecoder
+from experiments.ssb_vae.vdsh_s import GaussianLatent
+from hummingbit.training.networks import EncoderNetwork, Shape, TextDecoder
 
 
 class Vdsh(TextModel):

@@ -18,7 +18,8 @@ from experiments.cells import documents_name
 from experiments.result_tables import Record, format_mean, print_table, save_records
 from experiments.ssb_vae.held_out import HeldOutScores
 from experiments.ssb_vae.presets import write_preset
-from experiments.ssb_vae.variants import METHODS, PSH_GS, SSB_VAE, variant_recipe
+from experiments.ssb_vae.variants import METHODS, PSH_GS, variant_recipe
+from hummingbit.encoder.recipes import SSB_VAE
 
 GRID: Mapping[str, tuple[Any, ...]] = {
     "learning_rate": (1e-3, 2e-3, 4e-3),

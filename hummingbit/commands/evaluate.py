@@ -448,7 +448,7 @@ def run_curve(args: argparse.Namespace) -> None:
     settings = {name: getattr(args, name) for name in SETTINGS if name in known}
     settings = {"method": args.method, **settings}
     shares = sorted(set(args.label_fraction))
-    recipes = [kind(**settings, label_fraction=share) for share in shares]
+    recipes = [kind(**settings | {"label_fraction": share}) for share in shares]
     check_torch(recipes[0])
     if args.plot is not None:
         load_figure()

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments.judged_queries.judged_corpora import read_corpus
-from experiments.leaderboard import cells, cibhash, experiment, text_training, trained
+from experiments.leaderboard import cells, cibhash, experiment, text_training
 from experiments.leaderboard.cells import (
     Cell,
     compute,
@@ -21,6 +20,7 @@ from experiments.leaderboard.measuring import measure, rows_of, unseen_classes
 from experiments.leaderboard.methods import METHODS
 from hummingbit.cli import main
 from hummingbit.evaluation.evaluate import evaluate_by_score, evaluate_codes
+from hummingbit.training import cloze
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.model_folders import read_model
 from tests.support.corpora import TOPICS, topic_documents, write_snippets, write_xz
@@ -87,7 +87,7 @@ def test_documents_of_unseen_classes_are_asked_for_and_not_learned_from() -> Non
 @pytest.mark.parametrize("method", [name for name in METHODS if "sentence" not in name])
 def test_every_method_gives_codes_of_any_text(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_training, "MIN_BATCHES", 0)
-    monkeypatch.setattr(trained, "ict", partial(trained.ict, min_steps=20))
+    monkeypatch.setattr(cloze, "MIN_STEPS", 20)
     documents, queries = corpus()
     learned = encodings_of(METHODS[method].load()(Task("snippets", documents, 8, 0, 0.5)))
     for encode in (learned.documents, learned.queries):

@@ -25,7 +25,7 @@ from hummingbit.encoder.recipes import AutoencoderRecipe
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.training.batches import SparseBatch, TrainingInputs
 from hummingbit.training.data import gather
-from hummingbit.training.networks import Shape, TextDecoder
+from hummingbit.training.networks import BernoulliAutoencoder, Shape, TextDecoder
 from hummingbit.training.semi_supervised import build_model, train
 from hummingbit.training.text_features import fit_text_features
 from tests.support.autoencoders import (
@@ -111,6 +111,7 @@ def test_pairs_teach_the_class_head_in_the_paper_and_not_in_ours() -> None:
         assert isinstance(setting.recipe, VariantRecipe)
         setting.loss.recipe = replace(setting.recipe, pair_similarity=similarity)
         setting.terms()["pairwise_loss"].backward()  # type: ignore[no-untyped-call]
+        assert isinstance(setting.model, BernoulliAutoencoder)
         gradient = setting.model.class_head.weight.grad
         assert (gradient is not None and bool(gradient.any())) is learns
 

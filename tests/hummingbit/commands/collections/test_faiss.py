@@ -61,7 +61,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def in_another_process(path: Path | str, query: str, nprobe: int = 0) -> tuple[list[object], str]:
+def in_another_process(path: Path | str, query: str, nprobe: int = 0) -> tuple[list[list[object]], str]:
     """Return the ids and distances that a program with FAISS alone finds, and what it printed."""
     command = [sys.executable, "-I", "-c", SEARCH, str(path), query, str(nprobe)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -81,7 +81,8 @@ def test_plain_faiss_finds_the_same_neighbours(data: Path, lists: int | None, wh
     query = code_to_hex(CODES[3])
     found, told = in_another_process(data / "c.faiss", query, lists or 0)
     with Collection.open(data, "c") as collection:
-        expected = [[hit.id, hit.distance] for hit in collection.search(code=query, limit=N)]
+        hits = collection.search(code=query, limit=N)
+        expected = [[*hit] for hit in zip(hits.ids, hits.distances.tolist(), strict=True)]
     assert sorted(found, key=str) == sorted(expected, key=str)
     assert [distance for _, distance in found] == [distance for _, distance in expected]
     assert found[0] == ["d3", 0]
@@ -146,7 +147,8 @@ def test_the_lists_of_others_are_read(direct_map: str, lists: int) -> None:
     index.train(CODES)
     some = CODES[:10]
     index.add(some)
-    index.set_direct_map_type(getattr(faiss.DirectMap, direct_map))
+    kind = getattr(faiss.DirectMap, direct_map)  # type: ignore[attr-defined]
+    index.set_direct_map_type(kind)
     found = read_faiss(faiss.serialize_index_binary(index).tobytes(), "lists")
     assert np.array_equal(found.codes, some)
     assert found.numbers.tolist() == list(range(10))
