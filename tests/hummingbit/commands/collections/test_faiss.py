@@ -61,7 +61,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def in_another_process(path: Path | str, query: str, nprobe: int = 0) -> tuple[list[list[object]], str]:
+def in_another_process(
+    path: Path | str, query: str, nprobe: int = 0
+) -> tuple[list[list[object]], str]:
     """Return the ids and distances that a program with FAISS alone finds, and what it printed."""
     command = [sys.executable, "-I", "-c", SEARCH, str(path), query, str(nprobe)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)

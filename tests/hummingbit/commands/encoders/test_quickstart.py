@@ -757,7 +757,7 @@ def test_texts_in_a_language_that_the_model_may_not_know_are_read_by_words(
 
 def test_the_estimator_takes_the_installed_model_if_told(installed_model: Path) -> None:
     # The model reads all of so few words.
-    texts = [" ".join((document.text or "").split()[:5]) for document in topic_documents(60)]
+    texts = [" ".join((document.text or "").split()[:3]) for document in topic_documents(60)]
     labels = [document.labels[0] for document in topic_documents(60)]
     assert SemanticHasher(n_bits=16, model="auto").fit(texts).method_ == "model"
     assert SemanticHasher(n_bits=16, model="auto").fit(texts, labels).method_ == "class-codes"
