@@ -61,14 +61,30 @@ def interpreter(minor: int) -> str:
 def environment(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The ``bin`` of an environment with the wheel and what it needs, and nothing else."""
+    """The ``bin`` of an environment with the wheel and what a service needs, and nothing else.
+
+    Before the service's packages are installed, the library is used without them.
+    """
     folder = tmp_path_factory.mktemp("environment")
     run(interpreter(request.param), "-m", "venv", str(folder))
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    run(*pip, "--constraint", str(ROOT / "constraints.txt"), str(wheel))
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"an environment that serves: {size / 1e6:.0f} MB")
+    python = str(folder / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet"]
+    pip += ["--constraint", str(ROOT / "constraints.txt")]
+    run(*pip, str(wheel))
+    print(f"a library alone: {packages_and_size(folder)}")
+    absent = "import importlib.util; print(importlib.util.find_spec('fastapi'))"
+    assert run(python, "-c", absent).strip() == "None"
+    run(python, str(ROOT / "tests" / "package" / "use_wheel.py"), cwd=folder)
+    run(*pip, f"{wheel}[serve]")
+    print(f"a service: {packages_and_size(folder)}")
     return folder / "bin"
+
+
+def packages_and_size(folder: Path) -> str:
+    """Return how many packages an environment has, and how large it is."""
+    packages = list(folder.rglob("site-packages/*.dist-info"))
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return f"{len(packages)} packages, {size / 1e6:.0f} MB"
 
 
 @pytest.fixture
