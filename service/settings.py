@@ -94,7 +94,7 @@ class Settings(BaseSettings):
         description="serve without writing or locking; follow the service that writes",
     )
 
-    engine: Backend = Field(
+    backend: Backend = Field(
         default="local", description="where collections are stored: local, in data_dir, or milvus"
     )
     milvus_uri: Annotated[str | None, AfterValidator(_check_uri)] = Field(
@@ -252,7 +252,7 @@ class Settings(BaseSettings):
     def location(self) -> DataFolderLocation:
         """Where the collections are."""
         token = None if self.milvus_token is None else self.milvus_token.get_secret_value()
-        return DataFolderLocation(self.data_dir, self.engine, self.milvus_uri, token)
+        return DataFolderLocation(self.data_dir, self.backend, self.milvus_uri, token)
 
     @property
     def keys_path(self) -> Path:

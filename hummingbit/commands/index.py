@@ -195,7 +195,7 @@ def configure_documents(actions: Actions) -> None:
     )
     add_option(
         build,
-        "--search-by",
+        "--engine",
         "the search engine; every engine returns the same results (default: %(default)s)",
         choices=INDEX_TYPES,
         default=AUTO,
@@ -295,7 +295,7 @@ def run_build(args: argparse.Namespace) -> int:
             name,
             encoder=encoder_by_dimensions(args.encoder, args.dimensions),
             n_bits=args.bits,
-            engine=args.search_by,
+            engine=args.engine,
             indexed_fields=args.index_fields,
             keep_vectors=args.keep_vectors,
             passages=args.passages or None,
@@ -1125,7 +1125,7 @@ def configure_reindex(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--alias NAME", "the alias to move to it once it is complete")
     add_option(
         parser,
-        "--search-by",
+        "--engine",
         "the search engine of the new collection (default: that of COLLECTION)",
         choices=INDEX_TYPES,
     )
@@ -1140,7 +1140,7 @@ def run_reindex(args: argparse.Namespace) -> None:
         check_name(args.alias, "--alias")
     with open_collections(args, writable=True) as folder:
         documents = folder.reindex(
-            args.collection, args.encoder, args.into, args.alias, args.search_by
+            args.collection, args.encoder, args.into, args.alias, args.engine
         )
     result = {"collection": args.into, "documents": documents, "alias": args.alias}
     print_result(args, result, reindexed_line(result))

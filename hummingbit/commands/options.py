@@ -590,14 +590,14 @@ def add_action(
 
 
 def add_folder(parser: argparse.ArgumentParser, *, with_url: bool = True) -> None:
-    """Add ``--data-dir``, ``--engine``, ``--milvus-uri`` and, `with_url`, ``--url``."""
+    """Add ``--data-dir``, ``--backend``, ``--milvus-uri`` and, `with_url`, ``--url``."""
     (add_data_dir_or_url if with_url else add_data_dir)(parser)
     add_option(
         parser,
-        "--engine",
+        "--backend",
         "where collections are kept: in the data folder or on Milvus (default: %(default)s)",
         choices=BACKENDS,
-        default=os.environ.get("HUMMINGBIT_ENGINE", BACKENDS[0]),
+        default=os.environ.get("HUMMINGBIT_BACKEND", BACKENDS[0]),
     )
     add_option(
         parser,
@@ -698,7 +698,7 @@ def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
     """
     token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
     begin_stage(f"opening {args.data_dir}")
-    location = DataFolderLocation(args.data_dir, args.engine, args.milvus_uri, token)
+    location = DataFolderLocation(args.data_dir, args.backend, args.milvus_uri, token)
     try:
         return location.open(writable=writable, indexed=False)
     except DataFolderInUse as error:

@@ -90,7 +90,7 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
 def run_serve(args: argparse.Namespace) -> None:
     """Serve until interrupted."""
     settings = read_settings(args).settings
-    if settings.engine == "local" and not settings.create:
+    if settings.backend == "local" and not settings.create:
         _check_data_folder(settings.data_dir)
     # Imported here, so that --help is quick.
     if settings.workers:

@@ -233,8 +233,8 @@ def serve_by_workers(settings: Settings) -> None:
         if the
             collections are on Milvus, it is Windows, or the path of temporary files is too long.
     """
-    if settings.engine != "local":
-        message = "it must be 0 with the engine milvus; start more services instead"
+    if settings.backend != "local":
+        message = "it must be 0 with the backend milvus; start more services instead"
         raise DataFolderError(f"workers is {settings.workers}; {message}")
     if not hasattr(os, "fork"):
         raise DataFolderError(f"workers is {settings.workers}; it must be 0 on Windows")

@@ -76,7 +76,7 @@ def ask(
 
 
 def test_documents(ask: Ask, corpus: Path) -> None:
-    ask("index", "build", "c", str(corpus), "--encoder", "words", "--search-by", "flat")
+    ask("index", "build", "c", str(corpus), "--encoder", "words", "--engine", "flat")
     assert json.loads(ask("index", "stats", "c"))["engine"] == "flat"
     assert ask("index", "count", "c") == f"{N}\n"
     later = '{"field": "year", "gte": 2010}'
@@ -163,7 +163,7 @@ def test_a_later_table_is_read_by_the_types_of_the_collection(ask: Ask, tmp_path
 @pytest.mark.parametrize("file", ["e.jsonl", "e.jsonl.gz"])
 def test_an_export_is_imported(ask: Ask, corpus: Path, tmp_path: Path, file: str) -> None:
     path = tmp_path / file
-    ask("index", "build", "c", str(corpus), "--encoder", "words", "--search-by", "flat")
+    ask("index", "build", "c", str(corpus), "--encoder", "words", "--engine", "flat")
     ask("index", "delete", "c", "d4")
     ask("index", "fields", "c", "year", "author.name")
     ask("index", "export", "c", str(path))
@@ -311,9 +311,9 @@ def test_aliases_and_reindexing(ask: Ask, corpus: Path) -> None:
 
 
 def test_a_reindexing_keeps_the_engine(ask: Ask, corpus: Path) -> None:
-    ask("index", "build", "c", str(corpus), "--encoder", "words", "--search-by", "flat")
+    ask("index", "build", "c", str(corpus), "--encoder", "words", "--engine", "flat")
     ask("reindex", "c", "--encoder", "others", "--into", "kept")
-    ask("reindex", "c", "--encoder", "others", "--into", "changed", "--search-by", "scan")
+    ask("reindex", "c", "--encoder", "others", "--into", "changed", "--engine", "scan")
     assert json.loads(ask("index", "stats", "kept"))["engine_setting"] == "flat"
     assert json.loads(ask("index", "stats", "changed"))["engine_setting"] == "scan"
 

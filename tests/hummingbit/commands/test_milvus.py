@@ -43,7 +43,7 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     here = ["--data-dir", data]
-    there = [*here, "--engine", "milvus", "--milvus-uri", milvus_uri]
+    there = [*here, "--backend", "milvus", "--milvus-uri", milvus_uri]
 
     def said(*arguments: object) -> str:
         assert hummingbit(*arguments) == 0
@@ -51,7 +51,7 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
 
     # The words that the encoder does not know are read by documents here and left out there.
     known = "apple flour garlic bread"
-    made = ["--encoder", "plain", "--search-by", "lookup"]
+    made = ["--encoder", "plain", "--engine", "lookup"]
     said("index", "build", "moving", data / "corpus.jsonl", *made, *here)
     said("index", "export", "moving", data / "moving.jsonl.gz", *here)
     assert "80 documents" in said("index", "import", "moving", data / "moving.jsonl.gz", *there)
@@ -86,7 +86,7 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
     said("index", "export", "moving", data / "here.jsonl", *here)
     back, there_before = (data / "back.jsonl").read_text(), (data / "here.jsonl").read_text()
     assert back.splitlines()[1:] == there_before.splitlines()[1:]
-    monkeypatch.setenv("HUMMINGBIT_ENGINE", "milvus")
+    monkeypatch.setenv("HUMMINGBIT_BACKEND", "milvus")
     monkeypatch.setenv("HUMMINGBIT_MILVUS_URI", milvus_uri)
     assert "moving\t80 documents" in said("index", "list", *here)
     said("index", "compact", "moving", *here)
@@ -98,7 +98,7 @@ def test_a_collection_moves_to_milvus_and_answers_as_before(
 def test_the_service_serves_collections_on_milvus(
     data: Path, milvus_uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = Settings(data_dir=data, engine="milvus", milvus_uri=milvus_uri)
+    settings = Settings(data_dir=data, backend="milvus", milvus_uri=milvus_uri)
     with running_service(data, settings) as client:
         path = "/v1/collections/served"
         assert client.put(path, json={"encoder": "plain"}).status_code == 201
@@ -142,7 +142,7 @@ def test_what_is_wrong_is_said_in_a_line(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HUMMINGBIT_MILVUS_TOKEN", "root:secret")
-    stats = ["index", "stats", "c", "--data-dir", data, "--engine", "milvus"]
+    stats = ["index", "stats", "c", "--data-dir", data, "--backend", "milvus"]
     for uri, message in (
         ([], "needs the address of a server; set --milvus-uri or HUMMINGBIT_MILVUS_URI"),
         (["--milvus-uri", "http://127.0.0.1:1"], "Milvus at 127.0.0.1:1 cannot be reached"),
