@@ -374,6 +374,15 @@ class CollectionBackend(AnyCollection, Protocol):
         :meth:`encode_queries` and :meth:`complete` of it return, except generations and cursors.
         """
 
+    def ids_within(self, ids: Sequence[str], filter: Filter) -> set[str]:  # noqa: A002
+        """Return those of `ids` that belong to documents that match a filter.
+
+        In the data folder, this reads no document, so it takes as long for others as for none.
+        """
+
+    def called(self, name: str) -> CollectionBackend:
+        """Return the collection under another name, that of an alias, which messages then have."""
+
     def prepare_fork(self) -> None:
         """Make the memory ready to be shared with a process that is about to be forked."""
 

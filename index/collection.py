@@ -193,6 +193,17 @@ class SearchableCollection(ABC):
         of_encoder = None if self.encoder is None else self.encoder.hybrid_weight
         return self.own_hybrid_weight or of_encoder or DEFAULT_WEIGHT
 
+    def ids_within(self, ids: Sequence[str], filter: Filter) -> set[str]:  # noqa: A002
+        """See :meth:`hummingbit.index.backend.CollectionBackend.ids_within`."""
+        found = [document for document in self.get_many(ids) if document is not None]
+        return {document.id for document in found if filter.matches(document.payload, document.id)}
+
+    def called(self, name: str) -> CollectionBackend:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.called`."""
+        same = copy(self._whole)
+        vars(same).update(name=name, description=replace(self.description, name=name))
+        return same
+
     def reading(self) -> AbstractContextManager[object]:
         """See :meth:`hummingbit.index.backend.AnyCollection.reading`."""
         return nullcontext()
@@ -1020,6 +1031,14 @@ class Collection(SearchableCollection):
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that belong to documents of the collection."""
         return set(self.store.read_marks(list(dict.fromkeys(ids))))
+
+    def ids_within(self, ids: Sequence[str], filter: Filter) -> set[str]:  # noqa: A002
+        """See :meth:`hummingbit.index.backend.CollectionBackend.ids_within`."""
+        with self.store.read_transaction():
+            matching = self._payload_fields.rows(filter).rows
+            rows = self.store.row_of_each(ids)
+        found = np.isin(np.fromiter(rows.values(), np.int64, len(rows)), matching)
+        return {id_ for id_, is_within in zip(rows, found.tolist(), strict=True) if is_within}
 
     def delete(self, ids: Sequence[str], *, within: Filter | None = None) -> DeleteResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.delete`."""

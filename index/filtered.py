@@ -11,7 +11,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CheckReplaced, CollectionBackend
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.facets import Facet, Facets, SortField
-from hummingbit.index.filters import And, Filter, HasId, IsSingle, fields_of, leaves_of
+from hummingbit.index.filters import And, Filter, HasId, IsSingle, fields_of, leaves_of, with_ids_of
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import (
@@ -84,11 +84,13 @@ class FilteredCollection:
 
     def get(self, id_: str) -> StoredDocument | None:
         """See :meth:`hummingbit.index.backend.AnyCollection.get`."""
-        return self._if_inside(self._collection.get(id_))
+        return next(self.get_many([id_]))
 
     def get_many(self, ids: Sequence[str]) -> Iterator[StoredDocument | None]:
         """See :meth:`hummingbit.index.backend.AnyCollection.get_many`."""
-        return map(self._if_inside, self._collection.get_many(ids))
+        inside = self._inside(ids)
+        found = self._collection.get_many([id_ for id_ in ids if id_ in inside])
+        return (self._if_inside(next(found)) if id_ in inside else None for id_ in ids)
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """See :meth:`hummingbit.index.backend.AnyCollection.count`."""
@@ -130,6 +132,7 @@ class FilteredCollection:
             InputError: also if `explain` is set, which shows what the encoder makes of a word.
         """
         self._check_ids(queries)
+        self._joined(options.filter)
         if options.explain:
             raise InputError("explain", "is set; a key with a filter cannot explain searches")
         return _without_corrections(self._own.find(queries, options))
@@ -223,7 +226,7 @@ class FilteredCollection:
 
     def delete(self, ids: Sequence[str]) -> DeleteResult:
         """See :meth:`hummingbit.index.backend.AnyCollection.delete`."""
-        return self._collection.delete(ids, within=self._filter)
+        return self._collection.delete(sorted(self._inside(ids)), within=self._filter)
 
     def delete_where(self, filter: Filter) -> DeleteResult:  # noqa: A002
         """See :meth:`hummingbit.index.backend.AnyCollection.delete_where`."""
@@ -241,8 +244,9 @@ class FilteredCollection:
         for update in updates:
             values = {field.name: getattr(update, field.name) for field in fields(update)}
             if update.ids != ():
-                selected = update.filter if update.ids is None else HasId(update.ids)
-                values |= {"ids": None, "filter": self._joined(selected)}
+                selected = HasId(update.ids or ()) if update.filter is None else update.filter
+                selected = with_ids_of(selected, self._inside(_named_ids(selected)))
+                values |= {"ids": None, "filter": And((self._filter, selected))}
             confined.append(_ConfinedUpdate(**values, within=self))
         return self._collection.update_payloads(confined, if_generation)
 
@@ -259,7 +263,12 @@ class FilteredCollection:
             raise InputError(field, "does not match the filter of the key", position)
 
     def _joined(self, filter_: Filter | None) -> Filter:
-        return self._filter if filter_ is None else And((self._filter, filter_))
+        """Return what matches a filter and is inside."""
+        if filter_ is None:
+            return self._filter
+        if _named_ids(filter_):
+            self._collection.ids_within((), self._filter)  # so that no named document is read
+        return And((self._filter, filter_))
 
     def _check_ids(self, queries: Sequence[Query]) -> None:
         """Raise UnknownDocument if a query is the id of a document outside."""
@@ -271,16 +280,17 @@ class FilteredCollection:
     def _if_inside(self, stored: StoredDocument | None) -> StoredDocument | None:
         return stored if stored is not None and self._filter.matches(stored.payload) else None
 
-    def _inside(self, ids: Sequence[str]) -> list[str]:
+    def _inside(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are ids of documents inside."""
-        distinct = [*dict.fromkeys(ids)]
-        stored = zip(distinct, self.get_many(distinct), strict=True)
-        return [id_ for id_, document in stored if document is not None]
+        return self._collection.ids_within([*dict.fromkeys(ids)], self._filter)
 
     def _outside(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are ids of documents outside."""
-        existing = self._collection.existing_ids(ids)
-        return existing.difference(self._inside([*existing]))
+        return self._collection.existing_ids(ids) - self._inside(ids)
+
+
+def _named_ids(filter_: Filter) -> list[str]:
+    return [id_ for leaf in leaves_of(filter_) if isinstance(leaf, HasId) for id_ in leaf.ids]
 
 
 def visible(collection: CollectionBackend, filter_: Filter | None) -> Any:

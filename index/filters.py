@@ -6,8 +6,8 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain
@@ -265,6 +265,17 @@ def leaves_of(filter_: Filter) -> Iterator[FieldCondition | HasId]:
 def fields_of(filter_: Filter) -> frozenset[str]:
     """Return the fields that a filter uses."""
     return frozenset(leaf.field for leaf in leaves_of(filter_) if not isinstance(leaf, HasId))
+
+
+def with_ids_of(filter_: Filter, known: Collection[str]) -> Filter:
+    """Return a filter that names only those of its ids that are `known`."""
+    if isinstance(filter_, And | Or):
+        return replace(filter_, parts=tuple(with_ids_of(part, known) for part in filter_.parts))
+    if isinstance(filter_, Not):
+        return Not(with_ids_of(filter_.part, known))
+    if isinstance(filter_, HasId):
+        return HasId(tuple(id_ for id_ in filter_.ids if id_ in known))
+    return filter_
 
 
 def ids_of(filter_: Filter) -> tuple[str, ...] | None:

@@ -389,6 +389,21 @@ class PayloadFields:
             self._rows.clear()
             self._columns.clear()
 
+    def _not_excluded(self, connection: sqlite3.Connection, filter_: Filter, rows: Rows) -> Rows:
+        """Leave out rows that a part of a filter excludes whose rows are cached.
+
+        So the payloads of other tenants' documents are not read, however a key names their ids.
+        """
+        if not isinstance(filter_, And):
+            return rows
+        now = number_in_meta(connection, "generation")
+        with self._lock:
+            known = [self._rows[part] for part in filter_.parts if part in self._rows]
+        for matching in known:
+            if matching.generation == now:
+                rows = np.intersect1d(rows, matching.rows, assume_unique=True)
+        return rows
+
     def to_save(self, *, read: bool = False) -> list[Column]:
         """Return the columns of indexed fields that are far ahead of what is saved of them.
 
@@ -431,7 +446,8 @@ class PayloadFields:
     def _find(self, connection: sqlite3.Connection, filter_: Filter) -> Rows:
         ids = ids_of(filter_)
         if ids is not None:
-            return rows_by_payloads(connection, filter_, _rows_of_ids(connection, ids))
+            named = self._not_excluded(connection, filter_, _rows_of_ids(connection, ids))
+            return rows_by_payloads(connection, filter_, named)
         try:
             columns = self.columns(fields_of(filter_))
         except TooManyValuesError:

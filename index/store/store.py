@@ -797,9 +797,13 @@ class DocumentReader(Database):
 
     def rows_of(self, ids: Sequence[str]) -> list[int]:
         """Return the rows of the documents with these ids, ascending; unknown ids are ignored."""
-        query = "SELECT row FROM documents WHERE id IN "
+        return sorted(self.row_of_each(ids).values())
+
+    def row_of_each(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the row of each of these documents; unknown ids are left out."""
+        query = "SELECT id, row FROM documents WHERE id IN "
         with self.reading() as connection:
-            return sorted(row for (row,) in in_chunks(connection, query, storable_ids(ids)))
+            return dict(in_chunks(connection, query, storable_ids(ids)))
 
     def read_codes_of(self, ids: Sequence[str]) -> dict[str, Codes]:
         """Return the code, ``uint8[C]``, of each document; unknown ids are left out."""

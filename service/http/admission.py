@@ -255,6 +255,7 @@ class Admission:
         access = self._keyring.access_of(key)
         role = scope["state"]["role"] = access.role
         scope["state"]["filter"] = access.filter
+        scope["state"]["collections"] = access.collections
         problem = None if path in KEYLESS_PATHS else self._refusal_of(scope["method"], headers)
         if problem is None and role is Role.NOBODY and not _is_keyless(path):
             problem = unauthorized(key)

@@ -144,8 +144,8 @@ class Access(NamedTuple):
     filter: Filter | None = None
 
     def reaches(self, path: str) -> bool:
-        """Return whether a request's path is within the collections of the key."""
-        if self.collections is None or path in UNSCOPED_PATHS:
+        """Return whether a request's path is within the collections of the key, or its jobs."""
+        if self.collections is None or path in UNSCOPED_PATHS or _OF_JOBS.match(path):
             return True
         match = _OF_COLLECTION.match(path)
         return match is not None and match[1] in self.collections
@@ -154,6 +154,8 @@ class Access(NamedTuple):
 UNSCOPED_PATHS = {"/v1/access", "/livez"}
 """Requests that say nothing about collections, which every key may send."""
 _OF_COLLECTION = re.compile(r"/v1/collections/([^/]+)(?:/|\Z)")
+# The routes show such a key only the jobs that it submitted.
+_OF_JOBS = re.compile(r"/v1/(?:jobs|maps|duplicates|evaluations)(?:/|\Z)")
 
 
 class _KeysFile(BaseModel):

@@ -146,9 +146,12 @@ class Jobs:
         try:
             return self._with_progress(self._store.get(id_))
         except LookupError:
-            rule = f"of each key, the last {self._quota.finished:,} finished jobs are kept"
-            message = f"there is no job {id_[:40]!r}; {rule}"
-            raise ProblemError(404, "unknown_job", message) from None
+            raise self.unknown(id_) from None
+
+    def unknown(self, id_: str) -> ProblemError:
+        """Return the problem, 404, of a request for a job that does not exist."""
+        rule = f"of each key, the last {self._quota.finished:,} finished jobs are kept"
+        return ProblemError(404, "unknown_job", f"there is no job {id_[:40]!r}; {rule}")
 
     def with_key(self, key: str) -> JobRecord | None:
         """Return the job that was submitted with an idempotency key common to all, if any."""
@@ -161,10 +164,12 @@ class Jobs:
         state: State | None = None,
         kind: str | None = None,
         collection: str | None = None,
+        *,
         max_bytes: int = sys.maxsize,
+        owner: str | None = None,
     ) -> list[JobRecord]:
         """Return the last jobs, as :meth:`hummingbit.service.jobs.store.JobStore.last` does."""
-        stored = self._store.last(limit, state, kind, collection, max_bytes)
+        stored = self._store.last(limit, state, kind, collection, max_bytes=max_bytes, owner=owner)
         jobs = [self._with_progress(job) for job in stored]
         return [job for job in jobs if state in (None, job.state)]
 

@@ -246,18 +246,20 @@ class JobStore:
         state: State | None = None,
         kind: str | None = None,
         collection: str | None = None,
+        *,
         max_bytes: int = sys.maxsize,
+        owner: str | None = None,
     ) -> list[JobRecord]:
-        """Return the last jobs, the newest first; of one state, kind or collection where given.
+        """Return the last jobs, newest first; of one state, kind, collection, owner if given.
 
         It ends early, but not before the first, where their records have more than `max_bytes`.
         """
         conditions = (
             "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR kind = ?2)"
-            " AND (?3 IS NULL OR collection = ?3)"
+            " AND (?3 IS NULL OR collection = ?3) AND (?4 IS NULL OR owner = ?4)"
         )
-        values = (state, kind, collection, limit)
-        clause = f"WHERE {conditions} ORDER BY number DESC LIMIT ?4"
+        values = (state, kind, collection, owner, limit)
+        clause = f"WHERE {conditions} ORDER BY number DESC LIMIT ?5"
         jobs: list[JobRecord] = []
         with self._using() as connection:
             for row in connection.execute(_query(clause), values):

@@ -231,7 +231,7 @@ def upsert_documents(
     """
     create_only = creates_only(if_none_match)
     state = request.scope["state"]
-    check_fingerprint(folder.collection(name), body.encoder_fingerprint)
+    check_fingerprint(visible_collection(state, folder, name), body.encoder_fingerprint)
     documents = []
     with in_turn(request):
         for position, item in enumerate(body.documents):

@@ -60,9 +60,21 @@ async def _collection(request: Request, folder: Folder, name: str) -> Collection
 def visible_collection(
     state: Mapping[str, Any], folder: DataFolder, name: str
 ) -> CollectionBackend:
-    """Return a collection as the key of a request, whose `state` this is, sees it."""
-    collection: CollectionBackend = visible(folder.collection(name), state["filter"])
-    return collection
+    """Return a collection as the key of a request, whose `state` this is, sees it.
+
+    For a key of an alias, it has the name of the alias.
+    """
+    collection = folder.collection(name)
+    if state["collections"] is not None and collection.name != name:
+        collection = collection.called(name)
+    seen: CollectionBackend = visible(collection, state["filter"])
+    return seen
+
+
+def is_seen_whole(state: Mapping[str, Any], folder: DataFolder, name: str) -> bool:
+    """Tell whether a key sees all of a collection, by its own name."""
+    is_alias = state["collections"] is not None and name in folder.aliases()
+    return state["filter"] is None and not is_alias
 
 
 CollectionOf = Annotated[CollectionBackend, Depends(_collection)]

@@ -34,6 +34,7 @@ from hummingbit.service.routes.dependencies import (
     creates_only,
     render,
     render_long,
+    visible_collection,
     wants_async,
 )
 from hummingbit.service.routes.jobs import SubmitOf, accepted_response
@@ -246,7 +247,8 @@ async def upsert_documents_in_bulk(
     check_media_type(request, JSON_LINES)
     options = BulkOptions(creates_only(if_none_match), skip_unchanged, encoder_fingerprint)
     filter_ = request.scope["state"]["filter"]
-    check_fingerprint(folder.collection(name), encoder_fingerprint)
+    collection = visible_collection(request.scope["state"], folder, name)
+    check_fingerprint(collection, encoder_fingerprint)
     if wants_async(request):
         if filter_ is not None:
             raise beyond_filter("Prefer: respond-async")

@@ -9,9 +9,11 @@ import hashlib
 import importlib.util
 import json
 import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -24,6 +26,7 @@ from hummingbit.evaluation.rankings import measure_rankings
 from hummingbit.evaluation.report import Job, Report, default_metrics, parse_report
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.files import replace_file
+from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria
 from hummingbit.service.http.bodies import JSONRequest, parse_json
 from hummingbit.service.http.keys import READ, WRITE, Role, request_key
@@ -50,7 +53,6 @@ from hummingbit.service.routes.dependencies import (
     encoder_name,
     render,
     render_long,
-    state_of,
     wants_async,
 )
 from hummingbit.service.schemas.common import pointing_among, pointing_at
@@ -83,7 +85,71 @@ Status = Literal["running", "done", "failed"]
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=JSONRoute)
 
 
-JobsOf = Annotated[Jobs, state_of("jobs")]
+class OwnJobs:
+    """The jobs that a key for some collections submitted, of collections that it reaches.
+
+    Each is of the collection by the name that the key knows, which may be an alias.
+    """
+
+    def __init__(self, jobs: Jobs, owner: str, names: Mapping[str, str]) -> None:
+        """Show jobs of an owner; `names` are those that the key knows, by those of the jobs."""
+        self.files = jobs.files
+        self._jobs = jobs
+        self._owner = owner
+        self._names = names
+
+    def get(self, id_: str) -> JobRecord:
+        """See :meth:`hummingbit.service.jobs.runner.Jobs.get`; any other job is unknown."""
+        job = self._jobs.get(id_)
+        if not self._is_shown(job):
+            raise self._jobs.unknown(id_)
+        return self._named(job)
+
+    def last(
+        self,
+        limit: int,
+        state: State | None = None,
+        kind: str | None = None,
+        collection: str | None = None,
+        *,
+        max_bytes: int = sys.maxsize,
+    ) -> list[JobRecord]:
+        """See :meth:`hummingbit.service.jobs.runner.Jobs.last`."""
+        jobs = self._jobs.last(limit, state, kind, max_bytes=max_bytes, owner=self._owner)
+        named = [self._named(job) for job in jobs if self._is_shown(job)]
+        return [job for job in named if collection in (None, job.collection)]
+
+    def cancel(self, id_: str) -> JobRecord:
+        """See :meth:`hummingbit.service.jobs.runner.Jobs.cancel`."""
+        return self._named(self._jobs.cancel(self.get(id_).id))
+
+    def _is_shown(self, job: JobRecord) -> bool:
+        return job.owner == self._owner and job.collection in self._names
+
+    def _named(self, job: JobRecord) -> JobRecord:
+        return replace(job, collection=self._names[job.collection])
+
+
+AnyJobs = Jobs | OwnJobs
+
+
+async def _all_jobs(request: Request) -> Jobs:
+    jobs: Jobs = request.app.state.jobs
+    return jobs
+
+
+async def _jobs(request: Request, jobs: AllJobs, folder: Folder) -> AnyJobs:
+    """Return the jobs that the key of a request may see."""
+    known = request.scope["state"]["collections"]
+    if known is None:
+        return jobs
+    aliases = folder.aliases()
+    names = {aliases.get(name, name): name for name in known} | {name: name for name in known}
+    return OwnJobs(jobs, owner_of(request), names)
+
+
+AllJobs = Annotated[Jobs, Depends(_all_jobs)]
+JobsOf = Annotated[AnyJobs, Depends(_jobs)]
 ACCEPTED: dict[str, Any] = {"response_model": JobInfo, "status_code": 202}
 """What a route that responds with :func:`accepted_response` declares."""
 
@@ -99,9 +165,12 @@ def owner_of(request: Request) -> str:
 class Submit:
     """Submits jobs for the key of the request, which has a quota of its own."""
 
-    def __init__(self, request: Request, jobs: JobsOf) -> None:
+    def __init__(self, request: Request, jobs: AllJobs) -> None:
         self.jobs = jobs
         self._owner = owner_of(request)
+        is_limited = request.scope["state"]["collections"] is not None
+        folder: DataFolder = request.app.state.folder
+        self._aliases = folder.aliases() if is_limited else {}
 
     def draft(self) -> Path:
         """Return an empty folder for the job's files."""
@@ -120,9 +189,15 @@ class Submit:
         draft: Path | None = None,
         idempotency: Idempotency | None = None,
     ) -> JobRecord:
-        """Submit a job; see :meth:`hummingbit.service.jobs.runner.Jobs.submit`."""
-        new = NewJob(kind, collection, spec or {}, self._owner, idempotency)
-        return self.jobs.submit(draft or self.jobs.files.draft(), new)
+        """Submit a job; see :meth:`hummingbit.service.jobs.runner.Jobs.submit`.
+
+        The job of a key for an alias is of the collection that the alias names now, unless it
+        writes in bulk, and the key sees it by the alias.
+        """
+        of = collection if kind == "bulk" else self._aliases.get(collection, collection)
+        new = NewJob(kind, of, spec or {}, self._owner, idempotency)
+        job = self.jobs.submit(draft or self.jobs.files.draft(), new)
+        return replace(job, collection=collection) if self._aliases else job
 
 
 SubmitOf = Annotated[Submit, Depends()]
@@ -140,9 +215,11 @@ def list_jobs(
 ) -> Response:
     """List the latest jobs, newest first; all of them, or those of a state, kind or collection.
 
-    The list ends early if the results of the jobs are large.
+    The list ends early if the results of the jobs are large. A key for some collections sees the
+    jobs that it submitted.
     """
-    latest = jobs.last(limit, state, kind, collection, limits.max_response_bytes // 4)
+    most = limits.max_response_bytes // 4
+    latest = jobs.last(limit, state, kind, collection, max_bytes=most)
     return render(JobList(jobs=[job_info(job) for job in latest]))
 
 
@@ -196,7 +273,7 @@ def reason_of(job: JobRecord) -> str | None:
     return "it was cancelled" if job.state == "cancelled" else None
 
 
-def _job(jobs: Jobs, id_: str, kind: str) -> JobRecord:
+def _job(jobs: AnyJobs, id_: str, kind: str) -> JobRecord:
     job = jobs.get(id_)
     if job.kind != kind:
         message = f"job {id_[:40]!r} is of the kind {job.kind}, not {kind}"
@@ -205,17 +282,18 @@ def _job(jobs: Jobs, id_: str, kind: str) -> JobRecord:
 
 
 @contextmanager
-def _job_folder(jobs: Jobs, job: JobRecord) -> Iterator[Path]:
+def _job_folder(jobs: AnyJobs, job: JobRecord) -> Iterator[Path]:
     """Read files of a job in its folder; if one is missing, say so if the job was deleted."""
     try:
         yield jobs.files.of(job.id)
     except FileNotFoundError:
-        look_up = _evaluation if job.kind == "evaluation" else Jobs.get
-        look_up(jobs, job.id)
+        if job.kind == "evaluation":
+            _evaluation(jobs, job.id)
+        jobs.get(job.id)
         raise
 
 
-def _read(jobs: Jobs, job: JobRecord, file: str) -> bytes:
+def _read(jobs: AnyJobs, job: JobRecord, file: str) -> bytes:
     with _job_folder(jobs, job) as folder:
         return (folder / file).read_bytes()
 
@@ -248,7 +326,7 @@ def get_map(id: str, jobs: JobsOf) -> Response:
     drawn_map = None
     if job.state == "done":
         raw = json.loads(_read(jobs, job, MAP_FILE))
-        drawn_map = ABSENT_BEFORE | raw
+        drawn_map = ABSENT_BEFORE | raw | {"collection": job.collection}
     return render({**_result_status(job), "map": drawn_map})
 
 
@@ -305,7 +383,7 @@ def delete_duplicates(
     if "last_row" not in result:
         message = "an earlier version found these near-duplicates; find them again to delete them"
         raise ProblemError(409, "not_finished", message)
-    collection = folder.collection(job.collection)
+    folder.collection(job.collection)
     documents = result["clusters"] + result["documents_with_an_older_duplicate"]
     spec = {"duplicates": id, "last_row": result["last_row"], "documents": documents}
     draft = submit.draft()
@@ -314,7 +392,7 @@ def delete_duplicates(
             # A link, because the search may be deleted before the job ends.
             os.link(job_folder / file, draft / file)
     return accepted_response(
-        submit("delete_duplicates", collection.name, {**spec, "keep": body.keep}, draft=draft)
+        submit("delete_duplicates", job.collection, {**spec, "keep": body.keep}, draft=draft)
     )
 
 
@@ -427,11 +505,11 @@ async def get_evaluation(
         return await run_in_threadpool(_write_report, jobs, id, form)
 
 
-def _write_report(jobs: Jobs, id_: str, form: str) -> Response:
+def _write_report(jobs: AnyJobs, id_: str, form: str) -> Response:
     job = _evaluated(jobs, id_)
     try:
         with _job_folder(jobs, job) as folder:
-            text = FORMATS[form].write(_finished_job(folder), None)
+            text = FORMATS[form].write(_finished_job(folder, job), None)
     except PlotError as error:
         raise ProblemError(501, "format_unavailable", str(error)) from None
     if text is None:
@@ -494,12 +572,13 @@ def compare_evaluations(id: str, body: CompareEvaluations, jobs: JobsOf) -> Resp
     )
 
 
-def _report(jobs: Jobs, id_: str) -> Report:
-    with _job_folder(jobs, _evaluated(jobs, id_)) as folder:
-        return _finished_job(folder).report
+def _report(jobs: AnyJobs, id_: str) -> Report:
+    job = _evaluated(jobs, id_)
+    with _job_folder(jobs, job) as folder:
+        return _finished_job(folder, job).report
 
 
-def _evaluated(jobs: Jobs, id_: str) -> JobRecord:
+def _evaluated(jobs: AnyJobs, id_: str) -> JobRecord:
     """Return the job of an evaluation, which is done."""
     job = _evaluation(jobs, id_)
     status = status_of(job)
@@ -510,7 +589,7 @@ def _evaluated(jobs: Jobs, id_: str) -> JobRecord:
     return job
 
 
-def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
+def _evaluation(jobs: AnyJobs, id_: str) -> JobRecord:
     try:
         job = jobs.get(id_)
     except ProblemError:
@@ -520,14 +599,16 @@ def _evaluation(jobs: Jobs, id_: str) -> JobRecord:
     return job
 
 
-def _status(jobs: Jobs, id_: str) -> Response:
+def _status(jobs: AnyJobs, id_: str) -> Response:
     job = _evaluation(jobs, id_)
     report = _report(jobs, id_) if job.state == "done" else None
     return render(EvaluationStatus(**_result_status(job), report=report))
 
 
-def _finished_job(folder: Path) -> Job:
+def _finished_job(folder: Path, job: JobRecord) -> Job:
     report = parse_report((folder / REPORT_FILE).read_text(encoding="utf-8"))
+    subject = report.subject.model_copy(update={"name": job.collection})
+    report = report.model_copy(update={"subject": subject})
     run = folder / RUN_FILE
     return Job(report, (lambda: run.read_text(encoding="utf-8")) if run.exists() else None)
 

@@ -76,7 +76,7 @@ from hummingbit.service.routes.dependencies import (
     state_of,
     writing,
 )
-from hummingbit.service.routes.jobs import ACCEPTED, JobsOf, SubmitOf, accepted_response
+from hummingbit.service.routes.jobs import ACCEPTED, AllJobs, SubmitOf, accepted_response
 from hummingbit.service.schemas.common import pointing_at
 from hummingbit.service.schemas.labels import (
     NewJudgement,
@@ -662,7 +662,7 @@ def _check_can_train(limits: Settings) -> None:
 
 
 @router.post("/jobs/{id}/confirm", **ACCEPTED, **ADMIN, summary="Confirm a retraining")
-def confirm_job(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Response:
+def confirm_job(id: str, folder: Folder, jobs: AllJobs, submit: SubmitOf) -> Response:
     """Reindex with the encoder of a retraining, as a job, and move the alias to the result.
 
     Repeating the request returns the same job, or starts another one if that failed.
@@ -685,7 +685,7 @@ def confirm_job(id: str, folder: Folder, jobs: JobsOf, submit: SubmitOf) -> Resp
     **ADMIN,
     summary="Take a training or a reindexing back",
 )
-def take_back_job(id: str, folder: Folder, gate: GateOf, jobs: JobsOf) -> Response:
+def take_back_job(id: str, folder: Folder, gate: GateOf, jobs: AllJobs) -> Response:
     """Move the alias back to the old collection; the new one and its encoder stay.
 
     If documents or labels were written since the alias moved, the response is 409: they are in the

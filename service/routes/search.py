@@ -46,6 +46,7 @@ from hummingbit.service.routes.dependencies import (
     CollectionOf,
     Limits,
     encoder_name,
+    is_seen_whole,
     render,
     visible_collection,
 )
@@ -207,7 +208,8 @@ async def search_response(
     else:
         query = query_of(body, options.k, settings)
     is_long = options.most_hits + options.offset > CHEAP_HITS or len(body.text or "") > CHEAP_LENGTH
-    if is_long or not body.has_plain_fields() or state["filter"] is not None:
+    is_whole = is_seen_whole(state, app.state.folder, name)
+    if is_long or not body.has_plain_fields() or not is_whole:
         collection = visible_collection(state, app.state.folder, name)
         return await search_in_thread(app, state, collection, options, query, is_long=is_long)
     try:
@@ -336,10 +338,10 @@ class FastPath:
     def _read_search(self, scope: Scope, body: bytes) -> BatchedQuery | None:
         """Return what a request searches for, or None if only a task can answer it."""
         name = _searched_collection(scope)
-        if scope["state"]["filter"] is not None:
+        if name is None or not is_seen_whole(scope["state"], self._app.state.folder, name):
             return None
-        fields = None if name is None else _parse_fields(body, self._depth)
-        if name is None or fields is None:
+        fields = _parse_fields(body, self._depth)
+        if fields is None:
             return None
         plain = _plain_search(name, fields, self._settings)
         search = None if plain is not None else _validated(fields)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -16,10 +19,12 @@ from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.answers import answer_to
 from hummingbit.index.collection import Collection, local_collection
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.errors import StoreError, UnknownDocument
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filtered import FilteredCollection, owned_by
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.passages import Passages
+from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.search import SearchOptions, SearchResult
 from tests.support.encoders import random_texts, text_encoder
@@ -257,3 +262,38 @@ def test_it_is_what_a_collection_without_others_answers(tenants: Tenants) -> Non
             options = SearchOptions(5, ranking=ranking, with_relevance=True, with_confidence=True)
             results = [c.find([Query(text=text)], options) for c in (tenants.alone, within)]
             assert results[0].hits == results[1].hits
+
+
+def test_documents_of_others_are_never_read(tmp_path: Path) -> None:
+    """So an answer takes as long for the id of a large document of theirs as for an unknown one."""
+    with DataFolder(tmp_path, writable=True) as folder:
+        collection = folder.create_collection("notes", n_bits=16)
+        documents = [
+            Document(id=f"{tenant}-{at}", code="0f0f", payload={"tenant": tenant, "at": at})
+            for tenant in ("own", "other")
+            for at in range(3)
+        ]
+        collection.upsert(documents)
+        own = FilteredCollection(collection, OWN)
+        assert own.count() == 3
+        (path,) = tmp_path.glob("collections/*/*.sqlite")
+        # Whoever reads them finds that they are damaged.
+        with closing(sqlite3.connect(path)) as database, database:
+            damage = "UPDATE documents SET payload = '{damaged' WHERE id LIKE 'other%'"
+            assert database.execute(damage).rowcount == 3
+        ids, named = ["other-1", "own-1", "none"], parse_filter({"has_id": ["other-1", "own-2"]})
+        with pytest.raises(StoreError):
+            collection.get("other-1")
+        assert [own.get("other-1"), own.get("none")] == [None, None]
+        assert [found and found.id for found in own.get_many(ids)] == [None, "own-1", None]
+        assert own.existing_ids(["own-1", "none"]) == {"own-1"}
+        assert own.count(named) == 1
+        assert [found.id for found in own.scroll(5, filter=named).documents] == ["own-2"]
+        with pytest.raises(UnknownDocument):
+            own.find([Query(id="other-1")], SearchOptions(5))
+        found = own.find([Query(code="0f0f")], SearchOptions(5, filter=named))
+        assert [hit.id for hit in found.hits[0]] == ["own-2"]
+        update = PayloadUpdate.of({"ids": ["other-1", "own-1"], "set": {"seen": True}})
+        assert own.update_payloads([update]).updated == 1
+        assert own.delete(["other-1", "own-1", "none"]).deleted == 1
+        assert own.delete_where(named).deleted == 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from hummingbit import Client, Collection, ServedCollection
 from hummingbit.cli import main
 from hummingbit.errors import ServiceError
 from hummingbit.service.http.keys import KeysError, create_key
-from tests.support.service import service_with_keys
+from tests.support.service import SECONDS, service_with_keys
 
 
 class Served(NamedTuple):
@@ -62,9 +63,9 @@ def test_a_key_of_a_collection_reaches_nothing_else(
     headers = {"Authorization": f"Bearer {key}"}
     with httpx.Client(base_url=url, headers=headers) as http:
         for path in (
-            *("/v1/collections", "/v1/aliases", "/v1/encoders", "/v1/jobs", "/v1/models"),
+            *("/v1/collections", "/v1/aliases", "/v1/encoders", "/v1/models", "/v1/snapshots"),
             *("/metrics", "/readyz", "/openapi.json", "/v1/collections/notes%2F..%2Fother"),
-            *("/v1/collections/other/documents/a", "/v1/evaluations/x", "/"),
+            *("/v1/collections/other/documents/a", "/v1/evaluation", "/"),
         ):
             assert http.get(path).status_code in (403, 404 if "%2F" in path else 403), path
         refused = http.get("/v1/collections/other").json()
@@ -86,7 +87,7 @@ NAMING = {"collection", "collections", "into", "alias", "source", "target"}
 def test_no_body_lets_a_key_of_a_collection_reach_another(served: Served) -> None:
     folder, url, admin = served
     key = create_key(folder / "keys.json", "naming", "write", collections=["notes"])
-    with httpx.Client(base_url=url) as http:
+    with httpx.Client(base_url=url, timeout=SECONDS) as http:
         http.headers["Authorization"] = f"Bearer {admin}"
         before = [http.get(f"/v1/{kind}").json() for kind in ("collections", "aliases")]
         paths = http.get("/openapi.json").json()["paths"]
@@ -112,6 +113,125 @@ def test_no_body_lets_a_key_of_a_collection_reach_another(served: Served) -> Non
         http.headers["Authorization"] = f"Bearer {admin}"
         after = [http.get(f"/v1/{kind}").json() for kind in ("collections", "aliases")]
         assert after == before
+
+
+def finished(http: httpx.Client, address: str) -> httpx.Response:
+    """Return what is at the address of a job, or of its result, once it is finished."""
+    for _ in range(2000):
+        answer = http.get(address)
+        if answer.status_code != 200:
+            break
+        if answer.json().get("state", answer.json().get("status")) not in {"queued", "running"}:
+            break
+        time.sleep(0.01)
+    return answer
+
+
+def test_a_key_of_a_collection_reads_the_jobs_that_it_submitted(served: Served) -> None:
+    folder, url, admin = served
+    key, other = (
+        create_key(folder / "keys.json", name, "write", collections=["notes"])
+        for name in ("submits", "submits-nothing")
+    )
+    asynchronous = {"Prefer": "respond-async"}
+    query = {"id": "q", "code": "0f0f", "label": "x"}
+    jobs: list[tuple[str, Any, list[str]]] = [
+        ("map", {"method": "pca"}, ["jobs/{}", "maps/{}", "maps/{}/points"]),
+        ("duplicates", {"radius": 2}, ["jobs/{}", "duplicates/{}"]),
+        ("evaluate", {"queries": [query]}, ["jobs/{}", "evaluations/{}", "evaluations/{}/queries"]),
+        ("verify", None, ["jobs/{}"]),
+    ]
+    with httpx.Client(base_url=url, timeout=SECONDS) as http:
+        http.headers["Authorization"] = f"Bearer {admin}"
+        labelled = {"documents": [{"id": "l", "code": "0f0f", "payload": {"label": "x"}}]}
+        assert http.put("/v1/collections/notes/documents", json=labelled).status_code == 200
+        foreign = http.post("/v1/collections/other/map", json={"method": "pca"}).json()["id"]
+        same = http.post("/v1/collections/notes/map", json={"method": "pca"}).json()["id"]
+        own = []
+        for name, body, places in jobs:
+            http.headers["Authorization"] = f"Bearer {key}"
+            address = f"/v1/collections/notes/{name}"
+            answer = http.post(address, json=body, headers=asynchronous)
+            assert answer.status_code == 202, answer.text
+            own.append(answer.json()["id"])
+            assert finished(http, answer.headers["Location"]).status_code == 200
+            for place in places:
+                assert http.get(f"/v1/{place.format(own[-1])}").status_code == 200, place
+            http.headers["Authorization"] = f"Bearer {other}"
+            for place in places:
+                assert http.get(f"/v1/{place.format(own[-1])}").status_code == 404, place
+            assert http.post(f"/v1/jobs/{own[-1]}/cancel").status_code == 404
+        listed = http.get("/v1/jobs").json()["jobs"]
+        assert listed == []
+        http.headers["Authorization"] = f"Bearer {key}"
+        listed = http.get("/v1/jobs").json()["jobs"]
+        assert [job["id"] for job in listed] == own[::-1]
+        assert http.get("/v1/jobs?collection=other").json()["jobs"] == []
+        for id_ in (foreign, same, "0" * 16):
+            for place in ("jobs/{}", "maps/{}", "maps/{}/points", "duplicates/{}"):
+                answer = http.get(f"/v1/{place.format(id_)}")
+                assert (answer.status_code, answer.json()["code"]) == (404, "unknown_job")
+            body = {"baseline": own[2]}
+            for path in (f"jobs/{id_}/cancel", f"duplicates/{id_}/delete"):
+                assert http.post(f"/v1/{path}", json={}).status_code == 404, path
+            assert http.post(f"/v1/evaluations/{id_}/compare", json=body).status_code == 404
+        deleted = http.post(f"/v1/duplicates/{own[1]}/delete", json={})
+        assert deleted.status_code == 202
+        job = finished(http, f"/v1/jobs/{deleted.json()['id']}").json()
+        assert job["state"] == "done"
+
+
+def test_a_key_of_an_alias_sees_no_other_name(served: Served) -> None:
+    folder, url, admin = served
+    with httpx.Client(base_url=url, timeout=SECONDS) as http:
+        http.headers["Authorization"] = f"Bearer {admin}"
+        assert http.put("/v1/collections/unseen", json={"n_bits": 16}).status_code == 201
+        documents = [{"id": str(at), "code": "0f0f", "payload": {"label": "x"}} for at in range(3)]
+        http.put("/v1/collections/unseen/documents", json={"documents": documents})
+        with Client(url, admin) as client:
+            client.set_alias("shown", "unseen")
+        key = create_key(folder / "keys.json", "alias", "write", collections=["shown"])
+        http.headers["Authorization"] = f"Bearer {key}"
+        at = "/v1/collections/shown"
+        requests: list[tuple[str, str, Any]] = [
+            ("GET", at, None),
+            ("GET", f"{at}/stats", None),
+            ("GET", f"{at}/documents/none", None),
+            ("DELETE", f"{at}/documents/none", None),
+            ("POST", f"{at}/search", {"id": "none"}),
+            ("POST", f"{at}/search", {"id": "1", "with_passage": True}),
+            ("POST", f"{at}/search", {"code": "0f0f", "encoder_fingerprint": "ab"}),
+            ("POST", f"{at}/search/batch", {"searches": [{"id": "none"}]}),
+            ("POST", f"{at}/recommend", {"positive": ["none"]}),
+            ("PUT", f"{at}/documents", {"documents": documents, "encoder_fingerprint": "ab"}),
+            ("POST", f"{at}/verify", None),
+            ("POST", f"{at}/map", {"method": "pca"}),
+            ("POST", f"{at}/duplicates", {"radius": 1}),
+            ("POST", f"{at}/evaluate", {"queries": [{"code": "0f0f", "label": "x"}]}),
+        ]
+        for method, path, body in requests:
+            answer = http.request(method, path, json=body, headers={"Prefer": "respond-async"})
+            assert answer.status_code < 500, answer.text
+            assert "unseen" not in answer.text, answer.text
+            if answer.status_code == 202:
+                id_ = answer.json()["id"]
+                finished(http, f"/v1/jobs/{id_}")
+                places = (
+                    "jobs",
+                    "maps",
+                    "duplicates",
+                    "evaluations",
+                    "evaluations/{}?format=markdown",
+                )
+                for place in places:
+                    told = http.get(f"/v1/{place if '{}' in place else place + '/{}'}".format(id_))
+                    assert "unseen" not in told.text, place
+        assert http.get(at).json()["name"] == "shown"
+        assert {job["collection"] for job in http.get("/v1/jobs").json()["jobs"]} == {"shown"}
+        # A job is of the collection that the alias named, and unknown once it names another.
+        with Client(url, admin) as client:
+            client.set_alias("shown", "empty")
+        assert http.get("/v1/jobs").json()["jobs"] == []
 
 
 def test_an_expired_key_is_no_key(served: Served) -> None:
