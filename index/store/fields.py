@@ -287,6 +287,9 @@ def document_rows(connection: sqlite3.Connection, source: str = "documents") -> 
 MAX_BYTES_OF_ROWS = 128 << 20
 # What a search that others may wait for reads at most.
 FEW_ROWS = 500
+# Rows of a filter are tested one by one if so few are new or changed; else columns are brought up
+# to date, which takes as long as some thousand tests.
+MOST_TESTED = 2_000
 LOCKS = 64
 
 
@@ -294,6 +297,7 @@ class MatchingRows(NamedTuple):
     """The ascending rows of a generation that match a filter; deleted ones may be among them."""
 
     generation: int
+    last_row: int
     rows: Rows
 
 
@@ -373,7 +377,9 @@ class PayloadFields:
             now = number_in_meta(connection, "generation")
             if cached is not None and cached.generation == now:
                 return cached
-            matching = MatchingRows(now, self._find(connection, filter_))
+            rows = None if cached is None else _rows_since(connection, filter_, cached)
+            rows = self._find(connection, filter_) if rows is None else rows
+            matching = MatchingRows(now, last_row(connection), rows)
         # Indexes cache what they derive from an array that cannot change.
         matching.rows.setflags(write=False)
         with self._lock:
@@ -454,6 +460,25 @@ class PayloadFields:
             return rows_by_payloads(connection, filter_, document_rows(connection))
         rows: Rows = np.flatnonzero(Evaluation(connection, columns).mask(filter_))
         return rows
+
+
+def _rows_since(
+    connection: sqlite3.Connection, filter_: Filter, earlier: MatchingRows
+) -> Rows | None:
+    """Return the rows that match now, given those that did; None if too many are to be tested."""
+    last, changed = last_row(connection), changed_rows(connection, earlier.generation)
+    is_later = number_in_meta(connection, "generation") > earlier.generation
+    if not is_later or changed is None:
+        return None
+    changed = changed[changed <= earlier.last_row]
+    if last - earlier.last_row + len(changed) > MOST_TESTED:
+        return None
+    added = np.arange(earlier.last_row + 1, last + 1)
+    rows = earlier.rows
+    if len(changed):
+        kept = rows[~np.isin(rows, changed, assume_unique=True)]
+        rows = np.union1d(kept, rows_by_payloads(connection, filter_, changed))
+    return np.concatenate([rows, rows_by_payloads(connection, filter_, added)])
 
 
 class Evaluation:
