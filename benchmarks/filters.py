@@ -181,7 +181,13 @@ def count(path: Path, name: str) -> tuple[float, float, Any]:
 
 def facet(path: Path, name: str) -> tuple[float, float, Any]:
     facets = parse_facets(FACETS[name])
-    return opened(path, lambda collection: collection.facets(facets).facets[0].buckets)
+
+    def counted(collection: Any) -> Any:
+        if hasattr(collection, "facets"):  # an earlier checkout
+            return collection.facets(facets).facets[0].buckets
+        return collection.ask("facets", {"facets": FACETS[name]})["facets"][0]["buckets"]
+
+    return opened(path, counted)
 
 
 def sort(path: Path, name: str) -> tuple[float, float, Any]:

@@ -29,7 +29,7 @@ from hummingbit.index.catalog import SIGN, encoder_by_dimensions
 from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import CollectionExists, DataFolderError, StoreClosed
-from hummingbit.index.facets import FacetResult, parse_facets, parse_sort
+from hummingbit.index.facets import FacetResult, facet_to_json, parse_facets, parse_sort
 from hummingbit.index.filters import Filter
 from hummingbit.index.highlights import excerpt
 from hummingbit.index.kept_vectors import FLOAT32
@@ -470,7 +470,9 @@ class OpenCollection(ABC):
             InputError: if a facet or the filter is invalid.
         """
         parsed = parse_facets(inputs.plain("facets", facets))
-        return self.backend.facets(parsed, inputs.filter_of(filter)).facets
+        body = {"facets": [*map(facet_to_json, parsed)]}
+        counted = self.backend.ask("facets", body, inputs.filter_of(filter))["facets"]
+        return [FacetResult(**facet) for facet in counted]
 
     def count(self, filter: Mapping[str, Any] | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those whose payload matches `filter`."""

@@ -38,7 +38,7 @@ from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.catalog import AddAlias, AliasAction
 from hummingbit.index.encoding import batches
 from hummingbit.index.errors import UnknownCollection
-from hummingbit.index.facets import Facet, FacetResult, Facets, SortField, facet_to_json
+from hummingbit.index.facets import SortField
 from hummingbit.index.filters import Filter, filter_to_json
 from hummingbit.index.highlights import Highlight
 from hummingbit.index.kept_vectors import FLOAT32
@@ -542,12 +542,16 @@ class RemoteCollection:
         )
         return ScrollPage([*map(_to_document, page["documents"])], page["next_cursor"])
 
-    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
-        """Count values of fields over all documents, or those that match the filter."""
-        records = [*map(facet_to_json, facets)]
-        answer = self.client.facets(self._given_name, records, filter=_as_json(filter))
-        counted = [FacetResult(**cast("Any", facet)) for facet in answer["facets"]]
-        return Facets(counted, answer["documents"], answer["generation"])
+    def ask(
+        self,
+        operation: str,
+        body: Mapping[str, Any],
+        filter: Filter | None = None,  # noqa: A002
+    ) -> dict[str, Any]:
+        """Call the client's method of the operation's name."""
+        method = getattr(self.client, operation)
+        answer: dict[str, Any] = method(self._given_name, **body, filter=_as_json(filter))
+        return answer
 
     def ingest(
         self,

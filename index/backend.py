@@ -37,8 +37,9 @@ from hummingbit.index.records import (
 from hummingbit.index.store.annotations import DocumentLabel, Judgement
 
 if TYPE_CHECKING:
-    from hummingbit.index.facets import Facet, Facets, SortField
+    from hummingbit.index.facets import SortField
     from hummingbit.index.labels import Annotations
+    from hummingbit.index.operations import Answer, Work
     from hummingbit.index.search import SearchOptions, SearchResult
 
 MAX_COMPLETIONS = 100
@@ -197,8 +198,20 @@ class AnyCollection(Protocol):
                 a scroll of this collection with this filter.
         """
 
-    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
-        """Count values of fields over all documents, or those that match the filter, exactly."""
+    def ask(
+        self,
+        operation: str,
+        body: Mapping[str, Any],
+        filter: Filter | None = None,  # noqa: A002
+    ) -> dict[str, Any]:
+        """Return the response of ``POST /v1/collections/{name}/{operation}``.
+
+        `body` has the fields of a request besides the filter, as JSON values.
+        :mod:`hummingbit.index.operations` has the operations.
+
+        Raises:
+            InputError: if the body is invalid, or the collection is on Milvus.
+        """
 
     def answer(self, query: Query, options: Mapping[str, Any]) -> dict[str, Any]:
         """Search, and return the response of ``POST /v1/collections/{name}/search``.
@@ -355,6 +368,9 @@ class CollectionBackend(AnyCollection, Protocol):
     @property
     def encoder(self) -> Encoder | None:
         """The encoder that makes the codes; None if documents come with codes."""
+
+    def tabulate(self, filter_: Filter | None, fields: Sequence[str], work: Work[Answer]) -> Answer:
+        """See :meth:`hummingbit.index.operations.Documents.tabulate`."""
 
     @property
     def is_local(self) -> bool:

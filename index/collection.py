@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import repeat
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -43,9 +43,7 @@ from hummingbit.index.encoding import (
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.facets import (
-    Facet,
     FacetResult,
-    Facets,
     RankedGroups,
     SortField,
     check_is_no_order,
@@ -60,6 +58,7 @@ from hummingbit.index.ingestion import ingest
 from hummingbit.index.labels import Annotations
 from hummingbit.index.languages import AUTO, check_language
 from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.operations import Answer, Work, ask
 from hummingbit.index.owned import OwnedIndex, OwnedIndexes
 from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
@@ -158,6 +157,19 @@ class SearchableCollection(ABC):
 
     def prepare_fork(self) -> None:  # noqa: B027 - there is nothing to share
         """See :meth:`hummingbit.index.backend.CollectionBackend.prepare_fork`."""
+
+    def ask(
+        self,
+        operation: str,
+        body: Mapping[str, Any],
+        filter: Filter | None = None,  # noqa: A002
+    ) -> dict[str, Any]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.ask`."""
+        return ask(self._whole, operation, body, filter)
+
+    def tabulate(self, filter_: Filter | None, fields: Sequence[str], work: Work[Answer]) -> Answer:
+        """See :meth:`hummingbit.index.operations.Documents.tabulate`."""
+        raise NotImplementedError
 
     def __init__(self, description: Description, encoder: Encoder | None, incarnation: str) -> None:
         """Check the encoder against the description.
@@ -492,7 +504,6 @@ def _is_ascii_text(query: Query) -> bool:
     return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
 
 
-Answer = TypeVar("Answer")
 # A phrase of words that more documents have together is searched for where time is no matter.
 FEW_CANDIDATES = 200
 FIELDS_KEPT = 1024
@@ -807,13 +818,11 @@ class Collection(SearchableCollection):
             self._live = key, live
         return live
 
-    def _tabulate(
-        self,
-        filter_: Filter | None,
-        fields: Sequence[str],
-        work: Callable[[PublishedGeneration, Mask, list[Column]], Answer | None],
-    ) -> Answer:
-        """Return what `work` makes of a generation, its rows that match, and columns of fields."""
+    def tabulate(self, filter_: Filter | None, fields: Sequence[str], work: Work[Answer]) -> Answer:
+        """See :meth:`hummingbit.index.operations.Documents.tabulate`.
+
+        If `work` returns None, the store changed meanwhile, and it is called again.
+        """
 
         def tabulate(published: PublishedGeneration, allowed: Rows | None) -> Answer | None:
             try:
@@ -824,16 +833,6 @@ class Collection(SearchableCollection):
 
         about_to_build()
         return self._on_generation(filter_, tabulate)
-
-    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
-        """See :meth:`hummingbit.index.backend.AnyCollection.facets`."""
-
-        def count(published: PublishedGeneration, selected: Mask, columns: list[Column]) -> Facets:
-            counted = [*map(count_facet, facets, columns, repeat(selected))]
-            documents = int(np.count_nonzero(selected))
-            return Facets(counted, documents, published.generation.number)
-
-        return self._tabulate(filter, [facet.field for facet in facets], count)
 
     def _sorted_page(
         self,
@@ -865,7 +864,7 @@ class Collection(SearchableCollection):
                 following = write_sort_cursor(end, *key)
             return ScrollPage([documents[row] for row in rows[:limit]], following)
 
-        return self._tabulate(filter_, [field.field for field in sort], page)
+        return self.tabulate(filter_, [field.field for field in sort], page)
 
     def _restricted(
         self, search: Search, published: PublishedGeneration, allowed: Rows | None

@@ -10,8 +10,9 @@ from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CheckReplaced, CollectionBackend
 from hummingbit.index.errors import UnknownDocument
-from hummingbit.index.facets import Facet, Facets, SortField
+from hummingbit.index.facets import SortField
 from hummingbit.index.filters import And, Filter, HasId, IsSingle, fields_of, leaves_of, with_ids_of
+from hummingbit.index.operations import Answer, Work, ask
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import (
@@ -26,7 +27,7 @@ from hummingbit.index.search import SearchOptions, SearchResult, explain_no_hits
 
 SETTINGS = frozenset(
     {
-        *("name", "incarnation", "n_bits", "is_local", "engine_setting", "keep_vectors"),
+        *("name", "incarnation", "n_bits", "engine_setting", "keep_vectors"),
         *("encoder", "encoder_name", "encoder_fingerprint", "encoder_kind", "is_read_by_model"),
         *("ranking", "hybrid_weight", "own_hybrid_weight", "language", "passages"),
         "indexed_fields",
@@ -73,6 +74,11 @@ class FilteredCollection:
         return getattr(self._own, name)
 
     @property
+    def is_local(self) -> bool:
+        """See :attr:`hummingbit.index.backend.CollectionBackend.is_local`."""
+        return self._own.is_local
+
+    @property
     def generation(self) -> int:
         """See :attr:`hummingbit.index.backend.AnyCollection.generation`."""
         return self._collection.generation
@@ -110,9 +116,18 @@ class FilteredCollection:
         """See :meth:`hummingbit.index.backend.AnyCollection.scroll`."""
         return self._collection.scroll(limit, cursor, self._joined(filter), sort)
 
-    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002
-        """See :meth:`hummingbit.index.backend.AnyCollection.facets`."""
-        return self._collection.facets(facets, self._joined(filter))
+    def ask(
+        self,
+        operation: str,
+        body: Mapping[str, Any],
+        filter: Filter | None = None,  # noqa: A002
+    ) -> dict[str, Any]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.ask`."""
+        return ask(self, operation, body, filter)
+
+    def tabulate(self, filter_: Filter | None, fields: Sequence[str], work: Work[Answer]) -> Answer:
+        """See :meth:`hummingbit.index.operations.Documents.tabulate`."""
+        return self._collection.tabulate(self._joined(filter_), fields, work)
 
     def knows_filter(self, filter: Filter | None) -> bool:  # noqa: A002
         """See :meth:`hummingbit.index.backend.CollectionBackend.knows_filter`."""

@@ -79,7 +79,14 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
 from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
-from hummingbit.index.facets import CALENDAR, DEFAULT_BUCKETS, Facet, parse_sort
+from hummingbit.index.facets import (
+    CALENDAR,
+    DEFAULT_BUCKETS,
+    Facet,
+    FacetResult,
+    facet_to_json,
+    parse_sort,
+)
 from hummingbit.index.faiss_files import (
     IDS_SUFFIX,
     documents_of_codes,
@@ -94,7 +101,7 @@ from hummingbit.index.payloads import PayloadUpdate, select_fields
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import IngestReport, Query, StoredDocument
 from hummingbit.index.schema import AUTO
-from hummingbit.index.search import explain_no_order, explain_no_values, with_warnings
+from hummingbit.index.search import explain_no_order
 from hummingbit.index.transfer import (
     STORES,
     VECTOR_TYPES,
@@ -423,15 +430,12 @@ def run_facets(args: argparse.Namespace) -> None:
         Facet(field, args.limit, args.interval, args.calendar_interval) for field in args.fields
     ]
     with open_collection(args, writable=False) as collection:
-        counted = collection.facets(facets, filter_)
-        warnings = explain_no_values(collection, counted.facets)
-        warnings += [] if counted.documents else collection.explain_no_hits(filter_)
+        answer = collection.ask("facets", {"facets": [*map(facet_to_json, facets)]}, filter_)
     if args.json:
-        answer = {**counted._asdict(), "facets": [facet._asdict() for facet in counted.facets]}
-        print_json(with_warnings(answer, warnings))
+        print_json(answer)
         return
-    print_warnings(warnings)
-    print_facets(counted.facets)
+    print_warnings(answer.get("warnings", ()))
+    print_facets([FacetResult(**facet) for facet in answer["facets"]])
 
 
 def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport:

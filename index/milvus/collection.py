@@ -40,7 +40,7 @@ from hummingbit.index.encoding import batches, encode_documents, last_of_each_id
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import GenerationChanged, StoreError
-from hummingbit.index.facets import Facet, Facets, SortField
+from hummingbit.index.facets import SortField
 from hummingbit.index.filters import And, Filter, HasId
 from hummingbit.index.ingestion import ingest
 from hummingbit.index.milvus import schema
@@ -48,6 +48,7 @@ from hummingbit.index.milvus.cluster import Catalogue, Cluster, Progress
 from hummingbit.index.milvus.filters import check_fields_on_milvus
 from hummingbit.index.milvus.schema import is_intact, to_code, to_codes, to_payload, to_text
 from hummingbit.index.milvus.store import Band, ExactSearch, MilvusStore, Neighbour
+from hummingbit.index.operations import NOT_ON_MILVUS
 from hummingbit.index.passages import DocumentCodes, of_whole_documents
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.query_syntax import PLAIN, QUERY
@@ -82,7 +83,6 @@ from hummingbit.index.store.store import MAX_PROBLEMS
 
 
 ENGINE = "milvus"
-NOT_ON_MILVUS = "is not supported by a collection on Milvus; leave it out"
 MAX_DOCUMENTS = 100_000
 """The statistics are those of the codes of so many documents."""
 # A search is repeated if a hit is replaced before its payload is read.
@@ -474,10 +474,6 @@ class MilvusCollection(SearchableCollection):
         """Raise an InputError unless `ranking` is the only one on Milvus, by distance."""
         check_ranking(ranking)
         check_on_milvus(ranking)
-
-    def facets(self, facets: Sequence[Facet], filter: Filter | None = None) -> Facets:  # noqa: A002, ARG002
-        """Raise an InputError: Milvus does not count values."""
-        raise InputError("facets", NOT_ON_MILVUS)
 
     def set_hybrid_weight(self, weight: float | None) -> None:
         """Raise an InputError: rankings by words are not on Milvus."""

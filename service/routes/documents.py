@@ -14,9 +14,9 @@ from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
 from hummingbit.index.answers import document_to_json
-from hummingbit.index.facets import parse_facets, parse_sort
+from hummingbit.index.facets import parse_sort
 from hummingbit.index.payloads import PayloadUpdate, parse_selection
-from hummingbit.index.search import explain_no_order, explain_no_values, with_warnings
+from hummingbit.index.search import explain_no_order, with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
 from hummingbit.service.http.keys import Role, requires
 from hummingbit.service.http.problems import ProblemError, invalid_field
@@ -157,12 +157,7 @@ def count_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
     """Count values of payload fields over all documents, or those that match a filter, exactly."""
     filter_ = parse_body_filter(body.filter)
     with pointing_at():
-        facets = parse_facets([facet.model_dump() for facet in body.facets])
-        counted = collection.facets(facets, filter_)
-    warnings = explain_no_values(collection, counted.facets)
-    warnings += [] if counted.documents else collection.explain_no_hits(filter_)
-    answer = {**counted._asdict(), "facets": [facet._asdict() for facet in counted.facets]}
-    return render(with_warnings(answer, warnings))
+        return render(collection.ask("facets", body.model_dump(exclude={"filter"}), filter_))
 
 
 @router.post(

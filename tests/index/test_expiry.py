@@ -20,6 +20,7 @@ from hummingbit.index.collection import Collection, local_collection, pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.operations import count_values
 from hummingbit.index.passages import Passages
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
@@ -158,7 +159,7 @@ def answers(collection: Collection) -> dict[str, Any]:
             for document in collection.get_many([f"d{at}" for at in range(6)])
         ],
         "existing": collection.existing_ids([f"d{at}" for at in range(6)]),
-        "facets": collection.facets(parse_facets(["label"])).facets,
+        "facets": count_values(collection, parse_facets(["label"])).facets,
         "payloads": len(collection.coded_payloads(with_given_labels=True).payloads),
         "labels": collection.labelled_codes()[1],
         "all": [document.id for document in collection.all_documents()],

@@ -23,6 +23,7 @@ from hummingbit.index.errors import StoreError, UnknownDocument
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filtered import FilteredCollection, owned_by
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.operations import count_values
 from hummingbit.index.passages import Passages
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
@@ -154,7 +155,9 @@ def ask_count(collection: FilteredCollection, condition: Any) -> Any:
 
 def ask_facets(collection: FilteredCollection, condition: Any) -> Any:
     fields = parse_facets([{"field": name} for name in ("year", "colour", "tenant")])
-    return collection.facets(fields, condition and parse_filter(condition))._replace(generation=0)
+    return count_values(collection, fields, condition and parse_filter(condition))._replace(
+        generation=0
+    )
 
 
 def ask_page(collection: FilteredCollection, condition: Any, is_sorted: bool) -> Any:

@@ -113,7 +113,7 @@ def test_payload_updates_leave_the_same_payloads(
 
 SEARCH = [Query(code="0000")]
 REFUSED: dict[str, Callable[[Any], object]] = {
-    "facets": lambda on: on.facets(parse_facets(["name"])),
+    "facets": lambda on: on.ask("facets", {"facets": ["name"]}),
     "facets ": lambda on: on.search(SEARCH, 3, facets=tuple(parse_facets(["name"]))),
     "group_by": lambda on: on.search(SEARCH, 3, group_by="name"),
     "sort": lambda on: on.scroll(3, sort=parse_sort(["name"])),

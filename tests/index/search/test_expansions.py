@@ -10,6 +10,7 @@ from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection
+from hummingbit.index.facets import parse_facets
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
 from hummingbit.index.search import SearchResult
@@ -67,6 +68,18 @@ def search(collection: Collection, text: str, **options: object) -> SearchResult
 
 def ids(collection: Collection, text: str, **options: object) -> list[str]:
     return [hit.id for hit in search(collection, text, **options).hits[0]]
+
+
+@pytest.mark.parametrize("ranking", ["bm25", "hybrid"])
+@pytest.mark.parametrize(("options", "counted"), [({}, 2), ({"expand": False}, 1)])
+def test_facets_count_documents_of_expansions(
+    collection: Collection, ranking: str, options: dict[str, bool], counted: int
+) -> None:
+    asked = parse_facets("label")
+    found = search(collection, "mirror", ranking=ranking, facets=asked, **options)
+    assert found.facets is not None
+    assert found.facets[0][0].missing == counted
+    assert [*found.facets_over] == ["words"]
 
 
 @pytest.mark.parametrize("ranking", ["bm25", "hybrid"])

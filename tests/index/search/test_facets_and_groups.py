@@ -23,6 +23,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection, pages_of
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.operations import count_values
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
@@ -84,7 +85,8 @@ def in_sqlite(documents: list[Document], query: str) -> list[tuple[Any, ...]]:
 def test_counts_of_ten_thousand_documents_are_those_of_sqlite(collection: Collection) -> None:
     documents = filled(collection, 10_000)
     condition = {"field": "n", "gte": 2000}
-    labels, prices, cheap = collection.facets(
+    labels, prices, cheap = count_values(
+        collection,
         parse_facets(
             [
                 {"field": "label", "limit": 100},
@@ -124,12 +126,14 @@ def test_dates_are_counted_by_the_month_of_their_instant(collection: Collection)
         for n, value in enumerate([*TIMES, "no date", 7])
     ]
     collection.upsert(documents)
-    (months,) = collection.facets(parse_facets({"field": "sent", "calendar_interval": "month"}))[0]
+    (months,) = count_values(
+        collection, parse_facets({"field": "sent", "calendar_interval": "month"})
+    )[0]
     assert months.buckets == [
         {"from": "2023-12-01T00:00:00Z", "to": "2024-01-01T00:00:00Z", "count": 1},
         {"from": "2024-05-01T00:00:00Z", "to": "2024-06-01T00:00:00Z", "count": 4},
     ]
-    tags = collection.facets(parse_facets("tags")).facets[0]
+    tags = count_values(collection, parse_facets("tags")).facets[0]
     assert (tags.buckets[0], tags.documents) == ({"value": "x", "count": 7}, 7)
 
 
@@ -319,7 +323,7 @@ def test_a_column_follows_writes(tmp_path: Path) -> None:
             reader.follow()
             stored = collection.all_documents()
             for item in (collection, reader):
-                (labels,) = item.facets(parse_facets({"field": "label", "limit": 50})).facets
+                (labels,) = count_values(item, parse_facets({"field": "label", "limit": 50})).facets
                 held = [doc.payload.get("label") for doc in stored]
                 held = [value for value in held if value is not None]
                 assert labels.documents == len(held)
@@ -434,7 +438,9 @@ def test_values_of_any_field_are_those_of_the_payloads(payloads: list[dict[str, 
                 held = value if isinstance(value, list) else [value]
                 scalars = [x for x in held if x is not None and not isinstance(x, dict)]
                 expected.update({(isinstance(x, bool), x) for x in scalars})
-            (counted,) = collection.facets(parse_facets({"field": key, "limit": 1000})).facets
+            (counted,) = count_values(
+                collection, parse_facets({"field": key, "limit": 1000})
+            ).facets
             found = {
                 (isinstance(bucket["value"], bool), bucket["value"]): bucket["count"]
                 for bucket in counted.buckets

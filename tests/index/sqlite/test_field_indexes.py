@@ -20,6 +20,7 @@ from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_sl
 from hummingbit.index.collection import Collection
 from hummingbit.index.facets import parse_facets
 from hummingbit.index.filters import Filter, check_indexed_fields, parse_filter
+from hummingbit.index.operations import count_values
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description, payload_to_json
@@ -277,7 +278,7 @@ def test_a_field_of_too_many_long_values_is_filtered_by_its_payloads(
         right = {str(number) for number in range(10, 20)}
         assert found(collection, filter_) == (right, right, len(right))
         with pytest.raises(InputError, match="'text' holds too many different long values"):
-            collection.facets(parse_facets("text"))
+            count_values(collection, parse_facets("text"))
         collection.set_indexed_fields(["text", "n"])
         assert collection.verify().problems == []
 
