@@ -94,7 +94,7 @@ def announce(settings: Settings, listener: socket.socket) -> Callable[[], None]:
     """Return a function that prints the addresses of the service and its page."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{listener.getsockname()[1]}"
-    lines = f"Serving {settings.data_dir} on {address}\nIn a browser: {address}/console"
+    lines = f"Serving {settings.data_dir} on {address}\nIn a browser: {address}"
     return lambda: print(lines, flush=True)
 
 

@@ -18,6 +18,7 @@ from hummingbit.evaluation.labelling.suggestions import (
 )
 from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.collection import Collection
+from hummingbit.index.filters import Exists, HasId, Or
 from hummingbit.index.store.annotations import DocumentLabel, Judgement, agreed_labels
 
 # How far two people agree beyond chance: Cohen's kappa.
@@ -165,6 +166,15 @@ def _extrapolate(curve: list[tuple[int, float]]) -> ExpectedGain:
 # Statistics of the labels of a collection: counts, agreement, and the expected gain.
 
 
+def _count_labelled(collection: Collection, by_people: set[str], label_field: str | None) -> int:
+    """Return how many documents people labelled, or have a label in the field of the payload."""
+    if label_field is None:
+        return len(by_people)
+    fields = (label_field, "labels") if label_field == "label" else (label_field,)
+    people = (HasId(tuple(sorted(by_people))),) if by_people else ()
+    return collection.count(Or((*map(Exists, fields), *people)))
+
+
 def label_statistics(
     collection: Collection, cache: VectorCache, label_field: str | None = None
 ) -> dict[str, Any]:
@@ -185,7 +195,7 @@ def label_statistics(
     agreement = [*agreement_on_labels(labels), *agreement_on_judgements(judgements)]
     return {
         "documents": len(collection),
-        "labelled": len({label.id for label in labels}),
+        "labelled": _count_labelled(collection, {label.id for label in labels}, label_field),
         "labels": [
             {"label": label, "documents": n}
             for label, n in sorted(label_counts.items(), key=lambda item: (-item[1], item[0]))

@@ -230,6 +230,9 @@ class Admission:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it without reading more than 64 KiB of its body."""
+        if scope["path"] == "/" and asks_for_a_page(scope):
+            # It redirects to the page, which asks for a key itself.
+            scope = {**scope, "path": CONSOLE_PATH, "raw_path": CONSOLE_PATH.encode()}
         problem = self._problem_of(scope)
         if problem is None:
             await self._app(scope, receive, send)
@@ -291,6 +294,12 @@ class Admission:
         if self._hosts:
             return name in self._hosts
         return name == self._own_host or is_loopback(name)
+
+
+def asks_for_a_page(scope: Scope) -> bool:
+    """Tell whether a request is that of a browser in which a person entered an address."""
+    accepted = scope["state"]["headers"].get(b"accept", b"")
+    return scope["method"] in ("GET", "HEAD") and b"text/html" in accepted.lower()
 
 
 def beyond_key(access: Access) -> ProblemError:

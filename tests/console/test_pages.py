@@ -17,7 +17,7 @@ from hummingbit.service.settings import Settings
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import gather
 from tests.console.conftest import SCRIPT, fill, run_evaluation
-from tests.support.console.browser import THEMES, WIDTHS, WatchedPage, watched_page
+from tests.support.console.browser import HEIGHTS, THEMES, WIDTHS, WatchedPage, watched_page
 from tests.support.corpora import topic_documents
 from tests.support.encoders import random_texts
 from tests.support.service import make_data_folder, running_service, wait_for_job
@@ -52,6 +52,12 @@ def test_every_page_fits_and_asks_nobody_else(
             shown.open(route(page, "plain", runs))
             assert shown.overflow() <= 0, f"{page} is wider than {width} pixels"
             shown.check()
+        shown.open(route("search", "plain", runs))
+        top = shown.page.locator(".hit").first.bounding_box()
+        assert top is not None
+        assert top["y"] < HEIGHTS[width] / 2, "hits come after other things"
+        shown.open_options()
+        assert shown.overflow() <= 0, f"the options are wider than {width} pixels"
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -62,6 +68,9 @@ def test_axe_finds_no_violation(
     with watched_page(browser, address, theme=theme, bypass_csp=True) as shown:
         shown.open(route(page, "plain", runs))
         assert shown.violations() == []
+        if page == "search":
+            shown.open_options()
+            assert shown.violations() == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -85,6 +94,7 @@ def test_two_rankings_lie_side_by_side(browser: Browser, address: str) -> None:
     with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("search?collection=plain&q=bread")
+        shown.open_options()
         page.get_by_label("compare with another").check()
         page.get_by_role("button", name="Search", exact=True).click()
         expect(page.locator(".hits")).to_have_count(2)
@@ -145,6 +155,7 @@ def test_a_filter_is_built_by_clicking(
     with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("search?collection=plain&q=bread")
+        shown.open_options()
         page.get_by_role("button", name="Add a condition").click()
         page.get_by_label("Field", exact=True).fill("year")
         page.get_by_label("Condition", exact=True).select_option("gte")
@@ -260,6 +271,7 @@ def test_a_collection_by_words_alone_is_searched_by_words(browser: Browser, addr
     with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("search?collection=by-words&q=" + quote(text))
+        shown.open_options()
         kinds = page.get_by_role("group", name="Search by").get_by_role("button")
         assert kinds.all_inner_texts() == ["Text"]
         expect(page.locator(".hit .id").first).to_have_text("note 3")
@@ -657,6 +669,17 @@ def test_the_agreement_of_two_judges_fits_beside_the_document(
         table = shown.page.locator(".scroll[aria-label=Agreement]")
         expect(table.locator("tbody tr")).to_contain_text("almost perfect")
         assert table.evaluate("table => table.scrollWidth - table.clientWidth") == 0
+        shown.check()
+
+
+def test_labels_that_documents_brought_are_offered(browser: Browser, address: str) -> None:
+    with watched_page(browser, address) as shown:
+        shown.open("judging?collection=plain")
+        progress = shown.page.get_by_role("region", name="Progress")
+        expect(progress).to_contain_text("Documents have labels in label, such as")
+        progress.get_by_role("button", name="Use these labels").click()
+        expect(shown.page.get_by_label("Label field")).to_have_value("label")
+        expect(progress).to_contain_text("120 of 120")
         shown.check()
 
 

@@ -108,7 +108,7 @@ def test_pictures_of_every_page(browser: Browser, demo: httpx.Client) -> None:
     done(demo, demo.post(f"{path}/map", json={}))
     routes = {
         "overview": "overview",
-        "search": "search?collection=docstrings&q=fast+fourier+transform+of+a+real+signal",
+        "search": "search?collection=docstrings&q=read+numbers+from+a+text+file",
         "map": "map?collection=docstrings",
         "codes": "codes?collection=docstrings",
         "evaluation": f"evaluation?collection=docstrings&run={runs[0]}",

@@ -64,6 +64,15 @@ def test_health_and_encoders(client: httpx.Client) -> None:
         assert client.get(start[name]).status_code == 200, name
 
 
+def test_a_browser_is_led_to_the_console(client: httpx.Client) -> None:
+    led = client.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert led.status_code == 307
+    page = client.get(str(led.url.join(led.headers["location"])))
+    assert page.headers["content-type"].startswith("text/html")
+    # Programs get the addresses.
+    assert client.get("/", headers={"Accept": "*/*"}).json()["console"] == "/console/"
+
+
 def test_every_answer_carries_a_request_id(client: httpx.Client) -> None:
     assert client.get("/livez", headers={"X-Request-ID": "mine-1"}).headers["x-request-id"] == (
         "mine-1"

@@ -45,6 +45,10 @@ class WatchedPage:
         self.page.wait_for_selector("main h1")
         self.settle()
 
+    def open_options(self) -> None:
+        """Unfold the options of a search."""
+        self.page.locator("details.options > summary").click()
+
     def settle(self) -> None:
         """Wait until no request is running and no spinner is visible."""
         self.page.wait_for_load_state("networkidle")

@@ -28,7 +28,7 @@ function Changes({ run, baseline, gate, onGate }) {
     <div class="inside stack">
       ${!data && !error && html`<${Waiting} what="Comparing" />`}
       <${Failure} error=${error} />
-      ${data?.notes.filter((note) => note !== data.warning).map((note) => html`<${Note} kind="warn">${note}<//>`)}
+      ${data?.notes.filter((note) => note !== data.warning).map((note) => html`<${Note}>${note}<//>`)}
       ${data?.gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : result.status === "warned" ? "warn" : "bad"}><b>${result.status}</b> ${fullName(result.metric)}: ${result.sentence}<//>`)}
       <details open=${gate !== ""}><summary>Check against a gate</summary>
         <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(typed); }}>

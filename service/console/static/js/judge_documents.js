@@ -21,10 +21,13 @@ export const statsAreDue = (written) => written === 0 || (written + 1) % 5 === 0
 const LABEL_NAMES = /^(labels?|class(es)?|categor(y|ies|ias?|ies?)|categorie|kategorien?|topics?|themas?|temas?|tags?|klassen?|etiquetas?|rubrik)$/;
 const plain = (text) => String(text).normalize("NFKD").replace(/\p{M}/gu, "").trim().toLowerCase();
 
+/** Whether a field has a label by its name. */
+export const isLabelName = (name) => LABEL_NAMES.test(plain(name));
+
 /** A payload without its labels, which must not influence a judge: fields of such a name, or with a class as value. */
 export function unlabelled(payload, classes = [], field = "") {
   const names = new Set(classes.map(plain));
-  const isLabel = ([name, value]) => name === field || LABEL_NAMES.test(plain(name)) || [value].flat().some((one) => names.has(plain(one)));
+  const isLabel = ([name, value]) => name === field || isLabelName(name) || [value].flat().some((one) => names.has(plain(one)));
   return Object.fromEntries(Object.entries(payload).filter((entry) => !isLabel(entry)));
 }
 
@@ -127,7 +130,7 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
         <${Failure} error=${error} />
         ${!writes && html`<${Note}>This key may read but not label.<//>`}
         ${!queue && html`<${Waiting} what="Choosing documents to label" />`}
-        ${queue && !current && !error && html`<${Note}>This method suggests no more documents.<//>`}
+        ${queue && !current && !error && html`<${Note}>${field ? html`Every document has a label in <b>${field}</b> or from a person, or this order suggests no more. A retraining can begin.` : "This order suggests no more documents."}<//>`}
         ${current && html`
           <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload, choices, field)} />
             <span class="what">${current.bucket > 1 ? `${count(current.bucket)} documents have this code` : "no other document has this code"}</span></div>

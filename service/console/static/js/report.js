@@ -106,7 +106,7 @@ export function Report({ run }) {
     <${Panel} title=${report.subject.name} what=${`${plural(report.queries, "query", "queries")} against ${plural(report.subject.documents, "document")}${unlabelled ? ` (${count(unlabelled)} without a label)` : ""}; searches rank by ${ranking}${weight == null ? "" : `, weight of codes ${weight}`}; generation ${count(report.subject.generation)}. Relevance: ${report.relevance}.`} actions=${html`<${Save} run=${run} />`}>
       <${Figures} report=${report} />
       ${gate.length > 0 && html`<div class="inside">${gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : "bad"}><b>${fullName(result.metric)}</b> ${result.sentence}<//>`)}</div>`}
-      ${report.notes.length > 0 && html`<div class="inside stack">${report.notes.map((note) => html`<${Note} kind="warn">${note}<//>`)}</div>`}
+      ${report.notes.length > 0 && html`<div class="inside stack">${report.notes.map((note) => html`<${Note}>${note}<//>`)}</div>`}
     <//>
     <div class="plots"><${Curve} precision=${report.shape.precision} /><${Distances} shape=${report.shape} />${report.classes.length > 0 && html`<${Classes} report=${report} />`}${report.coherence && html`<${Incoherent} coherence=${report.coherence} />`}<${Worst} report=${report} /></div>`;
 }

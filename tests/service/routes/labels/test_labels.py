@@ -105,6 +105,19 @@ def test_counts_and_agreement(client: httpx.Client, path: str) -> None:
     assert 0 <= found["expected_gain"]["accuracy"] <= 1
 
 
+def test_labels_that_documents_brought_are_counted(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    documents = [
+        {"id": f"d{at}", "text": text, "payload": {"topic": "a"} if at < 7 else {}}
+        for at, text in enumerate(TEXTS)
+    ]
+    path = make_collection(documents, encoder="words")
+    put(client, path, {"id": "d0", "label": "b"}, {"id": "d9", "label": "b"})
+    for params, labelled in (({}, 2), ({"label_field": "topic"}, 8)):
+        assert client.get(f"{path}/labels/stats", params=params).json()["labelled"] == labelled
+
+
 def test_judgements_are_pooled_most_informative_first(client: httpx.Client, path: str) -> None:
     query = TEXTS[3]
     params: dict[str, str | int] = {"query": query, "n": 5, "depth": 10}

@@ -4,7 +4,7 @@ import { pathOf, post } from "../api.js";
 import { count, plural } from "../format.js";
 import { FilterBuilder, fieldsOf, filterOf } from "../filter.js";
 import { Facets, Groups, Hits, QueryDetails, moves } from "../hits.js";
-import { Empty, Failure, Field, NoCollection, Note, Panel, Segments, Select, Waiting, hasCodes, useId, useLoaded } from "../parts.js";
+import { CollectionPicker, Empty, Failure, Field, NoCollection, Note, Panel, Segments, Select, Waiting, hasCodes, useId, useLoaded } from "../parts.js";
 import { Snippets, operationOf } from "../snippets.js";
 
 const KINDS = [["text", "Text"], ["id", "Document"], ["examples", "Examples"], ["code", "Code"], ["vector", "Vector"]];
@@ -64,12 +64,14 @@ const fromAddress = ({ q, id, code }) => ({ kind: id ? "id" : code ? "code" : "t
 
 const clean = (body) => JSON.parse(JSON.stringify(body));
 
-function Side({ side, rankings, collections, onChange, label, byExamples }) {
+/** A side that searches another collection; one without codes has no rankings by them. */
+const inCollection = (side, collection, collections) => ({ ...side, collection, ...(hasCodes(collections, collection) ? {} : { ranking: "", rescore: "" }) });
+
+function Side({ side, rankings, collections, onChange, label, byExamples, other = false }) {
   const ranksByCodes = hasCodes(collections, side.collection) && !byExamples;
-  const choose = (collection) => onChange({ ...side, collection, ...(hasCodes(collections, collection) ? {} : { ranking: "", rescore: "" }) });
   return html`<div class="row" role="group" aria-label=${label}>
-    <${Field} label="Collection"><${Select} value=${side.collection} onChange=${choose}
-      options=${collections.map((each) => [each.name, `${each.name} · ${count(each.documents)}`])} /><//>
+    ${other && html`<${Field} label="Collection"><${Select} value=${side.collection} onChange=${(name) => onChange(inCollection(side, name, collections))}
+      options=${collections.map((each) => [each.name, `${each.name} · ${count(each.documents)}`])} /><//>`}
     ${!byExamples && html`<${Field} label="Ranking"><${Select} value=${side.ranking} options=${[["", "default of the collection"], ...(ranksByCodes ? rankings : RANKINGS_WITHOUT_CODES)]} onChange=${(ranking) => onChange({ ...side, ranking })} /><//>`}
     ${ranksByCodes && html`<${Field} label="Rescore by"><${Select} value=${side.rescore} options=${RESCORERS} onChange=${(rescore) => onChange({ ...side, rescore })} /><//>`}
   </div>`;
@@ -97,6 +99,17 @@ function Answer({ answer, other, title, isEmpty, onSimilar }) {
   <//>`;
 }
 
+/** What the folded options say: those that are not as they begin. */
+function summaryOf({ kind, form, left, right }) {
+  const chosen = [
+    kind !== "text" && `by ${KINDS.find(([name]) => name === kind)[1].toLowerCase()}`,
+    left.ranking, left.rescore && `rescored by ${left.rescore}`, right && "compared with another",
+    form.rows.length && plural(form.rows.length, "condition"), form.groupBy.trim() && `grouped by ${form.groupBy.trim()}`,
+    form.facet.trim() && `counted by ${form.facet.trim()}`, form.least && `at least ${form.least} % sure`, Number(form.diversity) && "diverse",
+  ].filter(Boolean);
+  return `Options${chosen.length ? `: ${chosen.join(", ")}` : ""}`;
+}
+
 export default function SearchPage({ access, collections, collection, params, setParams }) {
   const [form, setForm] = useState({
     ...fromAddress(params), limit: params.limit ?? "10", radius: "", rows: [], all: true,
@@ -107,6 +120,7 @@ export default function SearchPage({ access, collections, collection, params, se
   const [results, setResults] = useState(null);
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
+  const [open, setOpen] = useState(false);
   const change = (changed) => setForm((before) => ({ ...before, ...changed }));
   const fields = useFields(left.collection);
 
@@ -185,33 +199,42 @@ export default function SearchPage({ access, collections, collection, params, se
   const isEmpty = (side) => collections.find((each) => each.name === side.collection)?.documents === 0;
   const byHamming = [left, right].some((side) => side?.ranking === "hamming");
   return html`
-    <div class="head"><h1>Search</h1></div>
+    <div class="head"><h1>Search</h1>
+      <${CollectionPicker} collections=${collections} value=${left.collection} onChange=${(name) => setLeft(inCollection(left, name, collections))} />
+    </div>
     <div class="stack">
       <form class="panel composer" onSubmit=${submit} role="search">
-        <${Segments} label="Search by" value=${kind} options=${kinds} onChange=${(chosen) => change({ kind: chosen })} />
-        <textarea aria-label="Query" rows="2" placeholder=${PLACEHOLDERS[kind]} value=${form.query} spellcheck=${false}
-          onInput=${(event) => change({ query: event.currentTarget.value })}
-          onKeyDown=${(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event)}></textarea>
+        <div class="ask">
+          <textarea aria-label="Query" rows="1" placeholder=${PLACEHOLDERS[kind]} value=${form.query} spellcheck=${false}
+            onInput=${(event) => change({ query: event.currentTarget.value })}
+            onKeyDown=${(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event)}></textarea>
+          <button class="button primary" type="submit" disabled=${busy}>Search</button>
+        </div>
         ${kind === "examples" &&
         html`<${Field} label="Unlike"><textarea rows="2" placeholder="Ids of documents that they should not be like, one a line" value=${form.unlike} spellcheck=${false}
           onInput=${(event) => change({ unlike: event.currentTarget.value })}></textarea><//>`}
-        <div class="row">
-          <${Side} side=${left} rankings=${access.rankings} collections=${collections} onChange=${setLeft} label="Search in" byExamples=${kind === "examples"} />
-          <${Field} label="Limit"><input type="number" min="1" max="200" value=${form.limit} onInput=${(event) => change({ limit: event.currentTarget.value })} /><//>
-          ${byHamming && kind !== "examples" && html`<${Field} label="Radius"><input type="number" min="0" placeholder="any" value=${form.radius} onInput=${(event) => change({ radius: event.currentTarget.value })} /><//>`}
-          <label class="check"><input type="checkbox" checked=${right !== null} onChange=${(event) => compare(event.currentTarget.checked)} /> compare with another</label>
-          <button class="button primary" type="submit" disabled=${busy}>Search</button>
-        </div>
-        ${right && html`<${Side} side=${right} rankings=${access.rankings} collections=${collections} onChange=${setRight} label="Compare with" byExamples=${kind === "examples"} />`}
-        <datalist id=${fieldList}>${fields.map((field) => html`<option value=${field}></option>`)}</datalist>
-        <div class="row" role="group" aria-label="More options">
-          ${kind !== "examples" &&
-          html`<${Field} label="Group by"><input list=${fieldList} size="12" placeholder="no field" value=${form.groupBy} onInput=${(event) => change({ groupBy: event.currentTarget.value })} /><//>
-            <${Field} label="Count values of"><input list=${fieldList} size="12" placeholder="no field" value=${form.facet} onInput=${(event) => change({ facet: event.currentTarget.value })} /><//>
-            <${Field} label="At least % sure"><input type="number" min="0" max="100" placeholder="any" value=${form.least} onInput=${(event) => change({ least: event.currentTarget.value })} /><//>`}
-          ${byCodes && html`<${Field} label="Diversity"><input type="number" min="0" max="1" step="0.1" placeholder="0" value=${form.diversity} onInput=${(event) => change({ diversity: event.currentTarget.value })} /><//>`}
-        </div>
-        <${FilterBuilder} rows=${form.rows} all=${form.all} fields=${fields} onRows=${(rows) => change({ rows })} onAll=${(all) => change({ all })} />
+        <details class="options" open=${open || kind !== "text"} onToggle=${(event) => setOpen(event.currentTarget.open)}>
+          <summary>${summaryOf({ kind, form, left, right })}</summary>
+          <div class="stack">
+            <${Segments} label="Search by" value=${kind} options=${kinds} onChange=${(chosen) => change({ kind: chosen })} />
+            <div class="row">
+              <${Side} side=${left} rankings=${access.rankings} collections=${collections} onChange=${setLeft} label="Search in" byExamples=${kind === "examples"} />
+              <${Field} label="Limit"><input type="number" min="1" max="200" value=${form.limit} onInput=${(event) => change({ limit: event.currentTarget.value })} /><//>
+              ${byHamming && kind !== "examples" && html`<${Field} label="Radius"><input type="number" min="0" placeholder="any" value=${form.radius} onInput=${(event) => change({ radius: event.currentTarget.value })} /><//>`}
+              <label class="check"><input type="checkbox" checked=${right !== null} onChange=${(event) => compare(event.currentTarget.checked)} /> compare with another</label>
+            </div>
+            ${right && html`<${Side} side=${right} rankings=${access.rankings} collections=${collections} onChange=${setRight} label="Compare with" other byExamples=${kind === "examples"} />`}
+            <datalist id=${fieldList}>${fields.map((field) => html`<option value=${field}></option>`)}</datalist>
+            <div class="row" role="group" aria-label="More options">
+              ${kind !== "examples" &&
+              html`<${Field} label="Group by"><input list=${fieldList} size="12" placeholder="no field" value=${form.groupBy} onInput=${(event) => change({ groupBy: event.currentTarget.value })} /><//>
+                <${Field} label="Count values of"><input list=${fieldList} size="12" placeholder="no field" value=${form.facet} onInput=${(event) => change({ facet: event.currentTarget.value })} /><//>
+                <${Field} label="At least % sure"><input type="number" min="0" max="100" placeholder="any" value=${form.least} onInput=${(event) => change({ least: event.currentTarget.value })} /><//>`}
+              ${byCodes && html`<${Field} label="Diversity"><input type="number" min="0" max="1" step="0.1" placeholder="0" value=${form.diversity} onInput=${(event) => change({ diversity: event.currentTarget.value })} /><//>`}
+            </div>
+            <${FilterBuilder} rows=${form.rows} all=${form.all} fields=${fields} onRows=${(rows) => change({ rows })} onAll=${(all) => change({ all })} />
+          </div>
+        </details>
       </form>
       <${Failure} error=${error} />
       <div aria-live="polite" class="visually-hidden">${busy ? "Searching" : first ? plural(flat(first).hits.length, "hit") : ""}</div>
