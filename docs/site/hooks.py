@@ -30,6 +30,7 @@ OF_THE_REPOSITORY = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
 }
 
 
@@ -41,6 +42,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             text = text.replace(f"]({name}", f"]({page}")
         files.append(File.generated(config, target, content=text))
     files.append(File.generated(config, "commands.md", content="\n".join(command_reference())))
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        files.append(File.generated(config, f"{path.stem}.md", content="\n".join(notebook(path))))
     for name, text in rest_reference():
         files.append(File.generated(config, name, content=text))
     return files
@@ -50,12 +53,36 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Let links to files of the repository lead to their pages."""
     for source, target in OF_THE_REPOSITORY.items():
         markdown = markdown.replace(f"](../{source}", f"]({target}")
-    return markdown
+    return re.sub(r"\]\(notebooks/(\w+)\.ipynb\)", r"](\1.md)", markdown)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Leave out the roles that docstrings give to names."""
     return re.sub(r":(?:attr|class|data|func|meth|mod):(?=<code>)", "", html)
+
+
+def notebook(path: Path) -> Iterator[str]:
+    """Return a notebook as a page: its texts, its code, and what the code printed and drew."""
+    for cell in json.loads(path.read_text())["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield source + "\n"
+            continue
+        yield f"```python\n{source}\n```\n"
+        for output in cell["outputs"]:
+            data = output.get("data", {})
+            if "image/png" in data:
+                picture = "".join(data["image/png"].split())
+                yield f"![What the code above draws](data:image/png;base64,{picture})\n"
+            elif "text/html" in data:
+                table = re.sub(
+                    r"<style.*?</style>|\n\s*", "", "".join(data["text/html"]), flags=re.S
+                )
+                yield table.replace(' border="1" class="dataframe"', "")
+                yield ""
+            elif output.get("text") or data.get("text/plain"):
+                printed = "".join(output.get("text") or data["text/plain"])
+                yield f"```text\n{printed.rstrip()}\n```\n"
 
 
 def command_reference() -> Iterator[str]:
