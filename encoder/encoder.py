@@ -261,7 +261,7 @@ class Encoder:
         features = self.features
         if not isinstance(features, TextFeatures) or self.metadata.get("method") not in TABLES:
             return None
-        return WordTable(features.vocabulary, self.layers[0].weight)
+        return WordTable(features.vocabulary, self.layers[0].weight, features.column_of)
 
     def check_vector(self, vector: Floats) -> None:
         """Check a vector of finite numbers; the encoder must be one of vectors or matrices.

@@ -10,7 +10,7 @@ bytes of each row in place of a thousand. What was found for a word is kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -37,10 +37,13 @@ class Neighbour(NamedTuple):
 class WordTable:
     """The rows of an encoder's words: terms of letters, no pieces of words and no runs of them."""
 
-    def __init__(self, vocabulary: Sequence[str], rows: Floats) -> None:
-        """Hold the `rows`, ``float32[V, D]``, of all terms of a vocabulary."""
+    def __init__(
+        self, vocabulary: Sequence[str], rows: Floats, column_of: Callable[[str], int | None]
+    ) -> None:
+        """Hold the `rows`, ``float32[V, D]``, of all terms of a vocabulary, and their places."""
         self._vocabulary = vocabulary
         self._rows = rows
+        self._column_of = column_of
         self.neighbours = lru_cache(WORDS_KEPT)(self._neighbours)
 
     def _neighbours(self, term: str) -> tuple[Neighbour, ...]:
@@ -49,7 +52,7 @@ class WordTable:
         There are at most :data:`MOST_NEIGHBOURS`, with cosines of at least :data:`LEAST_COSINE`,
         and none if the term is not a word of the table.
         """
-        column = self._columns.get(term)
+        column = self._column_of(term) if _is_word(term) else None
         if column is None:
             return ()
         words, signs = self._signs
@@ -76,20 +79,16 @@ class WordTable:
         )
 
     @cached_property
-    def _columns(self) -> dict[str, int]:
-        return {
-            term: column
-            for column, term in enumerate(self._vocabulary)
-            if len(term) > 1 and term.isalpha()
-        }
-
-    @cached_property
     def _signs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """The columns of the words, and the signs of their rows, 64 numbers of all in a row."""
-        words = np.fromiter(self._columns.values(), np.int64, len(self._columns))
+        words = np.flatnonzero([*map(_is_word, self._vocabulary)])
         at_once = range(0, len(words), 4096)
         signs = [_signs_of(self._rows[words[start : start + 4096]]) for start in at_once]
         return words, np.concatenate(signs, axis=1) if signs else np.empty((0, 0), np.uint64)
+
+
+def _is_word(term: str) -> bool:
+    return len(term) > 1 and term.isalpha()
 
 
 def _signs_of(rows: Floats) -> npt.NDArray[np.uint64]:

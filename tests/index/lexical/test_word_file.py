@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -12,11 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hummingbit.corpus.document import Document
+from hummingbit.encoder.analyzers import VISIBLE
+from hummingbit.encoder.text_features import summary_of, title_of
 from hummingbit.index import word_file
 from hummingbit.index.collection import Collection
 from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.store.store import Store
+from hummingbit.index.word_forms import other_forms
 from tests.support.collections import code_collection
 
 WORDS = "apple apples banana t-test C++ DDF484Z elder fig grape naïve".split()
@@ -247,3 +252,19 @@ def test_remains_of_a_crash_are_deleted(tmp_path: Path) -> None:
     assert partial.exists()
     reopened(tmp_path).close()
     assert not partial.exists()
+
+
+SAMPLE = (
+    "Running t-tests on Wi-Fi 6\nThe cross_entropy of CrossEntropyLoss in C++ and .NET costs"
+    " $1,000.50 (v2.17.1). Schöne Häuser, œuvres naïves; мои дома 東京都 αὐτός! python3.11 हिन्दी"
+)
+ANALYSES = {1: "5aad3389"}
+"""What a checksum of the sample's terms, their other forms, title and summary was, by number."""
+
+
+def test_a_change_of_how_texts_are_analyzed_has_a_number_of_its_own() -> None:
+    """If this fails, add one to ANALYSIS, and a line above."""
+    made = [*VISIBLE.terms(SAMPLE), *other_forms(SAMPLE), str(title_of(SAMPLE)), summary_of(SAMPLE)]
+    found = f"{zlib.crc32(json.dumps(made).encode()):08x}"
+    assert max(ANALYSES) == word_file.ANALYSIS
+    assert found == ANALYSES[word_file.ANALYSIS]
