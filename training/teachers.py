@@ -19,8 +19,10 @@ from hummingbit.corpus.columns import load_arrays
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.artifact import MANIFEST, load_encoder
 from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.recipes import STATIC
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import HummingbitError, install_command
+from hummingbit.index.catalog import install_shipped, shipped_encoder
 from hummingbit.training.data import TrainingData
 
 SENTENCE_TRANSFORMERS = "sentence-transformers"
@@ -64,6 +66,7 @@ def read_teacher(source: str, data: TrainingData) -> Teacher:
       (`vectors`, and `ids` unless the rows are in that order) or `.parquet` (`id` and `vector`);
       ids that the corpus lacks are ignored;
     - the folder of an encoder, whose vectors are the relaxed bits 2σ(logit − threshold) − 1;
+    - ``static``, the encoder that ships;
     - the name or folder of a sentence-transformers model; only safetensors weights are loaded.
 
     Raises:
@@ -78,6 +81,12 @@ def read_teacher(source: str, data: TrainingData) -> Teacher:
         teacher = _read_file(path, data)
     elif (path / MANIFEST).is_file():
         teacher = _apply_encoder(path, load_encoder(path), data)
+    elif source == STATIC:
+        shipped = shipped_encoder()
+        if shipped is None:
+            missing = f"{STATIC} is the encoder that ships, which is not installed"
+            raise TeacherError(f"{missing}; install it: {install_shipped()}")
+        teacher = _apply_encoder(path, load_encoder(shipped), data)
     else:
         teacher = _apply_sentence_transformer(source, data)
     _check_vectors(teacher, data)

@@ -41,9 +41,9 @@ from hummingbit.training.teachers import (
 from hummingbit.training_methods import has_torch, print_trial, resumable
 
 TEACHER_HELP = (
-    "an encoder's folder; a file of vectors (.npz with ids and vectors, .parquet with id and"
-    " vector, .npy with a row for each document); or the name or folder of a sentence-transformers"
-    " model"
+    "an encoder's folder; static, the encoder that ships; a file of vectors (.npz with ids and"
+    " vectors, .parquet with id and vector, .npy with a row for each document); or the name or"
+    " folder of a sentence-transformers model"
 )
 _OF_STUDENTS = {setting.name: setting for setting in fields(DistillationRecipe)}
 _DEFAULTS = {"objective": "neighbours for texts, perception-coherence for vectors"}

@@ -18,6 +18,8 @@ from hummingbit.corpus.lines import ReadError
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import install_command
+from hummingbit.index.catalog import shipped_encoder
+from hummingbit.training import teachers
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training.teachers import (
     Teacher,
@@ -150,6 +152,19 @@ def test_an_encoder_teaches_its_relaxed_bits(tmp_path: Path) -> None:
     logits = encoder.logits(data.inputs).astype(np.float64) - encoder.thresholds
     np.testing.assert_allclose(teacher.vectors, 2 / (1 + np.exp(-logits)) - 1, atol=1e-6)
     assert (teacher.kind, teacher.fingerprint) == ("encoder", encoder.fingerprint)
+
+
+def test_the_encoder_that_ships_teaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = shipped_encoder()
+    assert folder is not None
+    data = texts(20)
+    by_name, by_folder = read_teacher("static", data), read_teacher(str(folder), data)
+    assert by_name.name == "static"
+    assert by_name.fingerprint == by_folder.fingerprint
+    np.testing.assert_array_equal(by_name.vectors, by_folder.vectors)
+    monkeypatch.setattr(teachers, "shipped_encoder", lambda: None)
+    with pytest.raises(TeacherError, match=r"not installed; install it: pip install .*/models"):
+        read_teacher("static", data)
 
 
 def test_a_zero_vector_has_no_direction() -> None:
