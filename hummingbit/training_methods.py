@@ -24,7 +24,6 @@ from hummingbit.encoder.recipes import (
     ICT,
     ITQ,
     MAX_KNOWN_TERMS,
-    METRIC,
     MODEL,
     RECIPES,
     STATIC,
@@ -35,6 +34,7 @@ from hummingbit.encoder.recipes import (
     ClassCodeRecipe,
     ClozeRecipe,
     LinearRecipe,
+    MetricRecipe,
     ModelRecipe,
 )
 from hummingbit.foundation.errors import install_command
@@ -60,7 +60,7 @@ _TEXTS_MEASURED = 1000
 
 AnyRecipe = TypeVar("AnyRecipe", bound=BaseRecipe)
 
-METHOD_NAMES = tuple(name for name in RECIPES if name not in (METRIC, DISTILLATION))
+METHOD_NAMES = tuple(name for name in RECIPES if name != DISTILLATION)
 """The methods that need nothing beside the documents, their labels and a language model."""
 WITHOUT_ANALYZER = frozenset({MODEL, STATIC})
 """The methods whose encoder splits texts in a way of its own, but for words beside a model."""
@@ -319,6 +319,10 @@ def train_by(
         from hummingbit.training.semi_supervised import train  # noqa: PLC0415
 
         return train(data, recipe, out, overwrite=overwrite, progress=progress, **options)
+    if isinstance(recipe, MetricRecipe):
+        from hummingbit.training.metric_learning import train_metric  # noqa: PLC0415
+
+        return train_metric(data, recipe, out, overwrite=overwrite, progress=progress)
     if not isinstance(recipe, ClozeRecipe):
         raise TrainingDataError(f"method: {recipe.method} is trained by its own command")
     from hummingbit.training.cloze import train_cloze  # noqa: PLC0415

@@ -37,7 +37,7 @@ SHELL = re.compile(
     r"(\$ )?(export|docker|curl|URL=|SNAPSHOT=|JOB=|printf|hf|git|npm|openapi-python-client) ?"
 )
 FORMULA = re.compile(r"[^\n]*(=|←|⟨|δ|∂|·)")
-YAML = re.compile(r"(permissions:|retrieval-evaluation:|retrieval-training:|after_script:|\s+after_script:)")
+YAML = re.compile(r"(permissions:|retrieval-(evaluation|training):|\s*after_script:)")
 PYTHON = re.compile(r"(from \S+ import |import \w|with \w|class \w|def \w)")
 PROGRAM = re.compile(r"(\$ )?(\.venv/bin/)?(hummingbit|make|python|pip)( |$)")
 RUN = ("README.md", "docs/python.md")

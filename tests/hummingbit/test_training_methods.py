@@ -75,7 +75,7 @@ def test_documents_labels_and_bits_decide_the_method(
     assert method in METHOD_NAMES
 
 
-@pytest.mark.parametrize("method", ["class-codes", "itq", "ict"])
+@pytest.mark.parametrize("method", ["class-codes", "itq", "ict", "metric"])
 def test_the_recipe_says_what_is_run(method: str, tmp_path: Path) -> None:
     data = gather(topic_documents(120))
     train_by(data, RECIPES[method](method=method, n_bits=8), tmp_path / "e", progress=False)
