@@ -1,11 +1,12 @@
 """The path of a search through the service: the modules it enters, in order, and its Python calls.
 
-Run as ``python -m benchmarks.search_path``. A warm service gets one plain search by text, in the
-form in which its server passes requests on. The output lists the modules of this project in the
-order in which the search first enters them, and marks a folder that it returns to. The calls are
-the interpreter's ``call`` events in all packages and threads, from the entry of the application to
-its response. It is answered at once, because no other request is under way. Of several searches,
-the one with the fewest calls counts. ``--calls`` lists its calls.
+Run as ``python -m benchmarks.search_path``. A warm service gets one search by text, in the form in
+which its server passes requests on: by Hamming distance or, with ``--hybrid``, by codes and words,
+with a filter. The output lists the modules of this project in the order in which the search first
+enters them, and marks a folder that it returns to. The calls are the interpreter's ``call`` events
+in all packages and threads, from the entry of the application to its response; a change of module
+is a call in another one than the call before. Of several searches, the one with the fewest calls
+counts. ``--calls`` lists its calls.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,16 +30,15 @@ from benchmarks.harness.service_corpus import Corpus, make_corpus
 from benchmarks.harness.timing import options
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.rankings import HAMMING
-from hummingbit.service.app import create_app
-from hummingbit.service.http.gateway import Service
+from hummingbit.index.rankings import HAMMING, HYBRID
+from hummingbit.service.app import Service, create_app
 from hummingbit.service.settings import Settings
 
 NAME = "bench"
 ROOT = Path(__file__).parents[1]
 WARM_UP_SEARCHES = 50
 PROFILED_SEARCHES = 30
-SEARCHES_BETWEEN = 5
+HYBRID_SEARCH = {"ranking": HYBRID, "filter": {"field": "n", "gte": 5}, "with_payload": True}
 
 Call = tuple[str, str]
 """The file and the name of a function that was called, or resumed."""
@@ -49,29 +50,28 @@ _recording: list[list[Call]] = []
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--documents", type=int, default=20_000)
+    parser.add_argument("--hybrid", action="store_true", help="by codes and words, with a filter")
     parser.add_argument("--calls", action="store_true", help="list every call")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         corpus = make_corpus(Path(folder), arguments.documents)
         threading.setprofile(_record_call)  # for the threads of the service, which start later
-        calls = uvloop.run(calls_of_a_search(corpus))
+        calls = uvloop.run(calls_of_a_search(corpus, HYBRID_SEARCH if arguments.hybrid else {}))
     if arguments.calls:
         for (file, function), count in Counter(calls).items():
             print(f"{count:>4}  {_display_path(file)}:{function}")
     report(calls)
 
 
-async def calls_of_a_search(corpus: Corpus) -> list[Call]:
+async def calls_of_a_search(corpus: Corpus, fields: dict[str, Any]) -> list[Call]:
     """Serve the corpus, warm the service up, and return the calls of one search."""
     async with _served(corpus) as app:
         for text in corpus.queries[:WARM_UP_SEARCHES]:
-            await _search(app, text)
-        profiles = []
-        for text in corpus.queries[WARM_UP_SEARCHES : WARM_UP_SEARCHES + PROFILED_SEARCHES]:
-            profiles.append(await _search(app, text, profiled=True))
-            # Profiled searches are slow; others between keep the service from adapting to that.
-            for other in corpus.queries[:SEARCHES_BETWEEN]:
-                await _search(app, other)
+            await _search(app, {"text": text, **fields})
+        profiled = corpus.queries[WARM_UP_SEARCHES : WARM_UP_SEARCHES + PROFILED_SEARCHES]
+        profiles = [
+            await _search(app, {"text": text, **fields}, profiled=True) for text in profiled
+        ]
     return min(profiles, key=len)
 
 
@@ -81,7 +81,10 @@ async def _served(corpus: Corpus) -> AsyncIterator[Service]:
     with DataFolder(corpus.folder, writable=True) as folder:
         collection = folder.create_collection(NAME, encoder="bench")
         collection.set_ranking(HAMMING)
-        documents = [Document(id=str(i), text="") for i in range(len(corpus.codes))]
+        documents = [
+            Document(id=str(i), text=corpus.queries[i % len(corpus.queries)], payload={"n": i})
+            for i in range(len(corpus.codes))
+        ]
         collection.upsert_encoded(documents, corpus.codes)
         app = create_app(folder, Settings(access_log=False))
         async with app.router.lifespan_context(app):
@@ -112,32 +115,25 @@ def _scope(body: bytes) -> dict[str, Any]:
     }
 
 
-async def _search_in_task(app: Service, body: bytes) -> None:
-    """Search as a request that runs as a task, and discard the response."""
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def discard(message: Message) -> None:
-        """Discard a part of the response."""
-
-    await app(_scope(body), receive, discard)
-
-
-async def _search(app: Service, text: str, *, profiled: bool = False) -> list[Call]:
+async def _search(app: Service, body: dict[str, Any], *, profiled: bool = False) -> list[Call]:
     """Search once, and return the functions called meanwhile if `profiled`, else an empty list."""
     calls: list[Call] = []
-    body = json.dumps({"text": text, "limit": 10}).encode()
+    raw = json.dumps({"limit": 10, **body}).encode()
+    response: list[bytes] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": raw, "more_body": False}
+
+    async def send(message: Message) -> None:
+        response.append(message.get("body", b""))
+
     if profiled:
         _recording[:] = [calls]
         sys.setprofile(_record_call)
-    (response,) = app.answer_now([(_scope(body), body)])
+    await app(_scope(raw), receive, send)
     sys.setprofile(None)
     _recording[:] = []
-    if response is None:  # the collection is not yet, or no longer, known to be quick
-        await _search_in_task(app, body)
-        return await _search(app, text, profiled=profiled)
-    if len(json.loads(response.partition(b"\r\n\r\n")[2])["hits"]) != 10:
+    if len(json.loads(b"".join(response))["hits"]) != 10:
         raise RuntimeError(f"the search returned {response!r} instead of ten hits")
     return calls
 
@@ -161,6 +157,9 @@ def report(calls: list[Call]) -> None:
         print(f"{number:>3}  {module}{'  <- entered again' if is_left else ''}")
     print(f"modules: {len(entered)}")
     print(f"folders entered again: {again}")
+    modules = [file for file, _ in calls if _in_project(file)]
+    changes = sum(one != other for one, other in pairwise(modules))
+    print(f"changes of module: {changes}")
     ours = sum(_in_project(file) for file, _ in calls)
     print(f"calls: {len(calls)}, {ours} of them in modules of this project")
 

@@ -10,6 +10,10 @@ of the demo, over the docstrings of the packages installed here, with the demo's
   so nothing that is kept of an earlier query helps. The median of the texts.
 - *served*: the processor time of the server's process for a search, one client, the median and the
   least of rounds, in which the rankings take turns.
+- *stock app*: the same of an application of thirty lines over the same collection
+  (:mod:`benchmarks.harness.stock_server`), and the service's least as a multiple of its least. The
+  last line has the floor: what a response of one line takes there.
+- *before*: the same of the service of another checkout, with ``--before CHECKOUT``.
 - *tantivy*: BM25 of the same texts by its Python package, stemmed; the id of each hit is read, as
   ours is. It is timed in turns with ours in the process.
 
@@ -34,7 +38,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -61,6 +65,7 @@ from hummingbit.training.data import gather
 
 QUESTIONS, ROUNDS = 40, 14
 TANTIVY, BY_HAND = "tantivy", "tantivy + codes"
+STOCK, BEFORE, FLOOR = " by the stock application", " before", "floor"
 PATH = f"/v1/collections/{NAME}/search"
 
 
@@ -70,6 +75,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="of load in a round")
     parser.add_argument("--clients", type=int, nargs="*", default=[], help="such as 1 8 32")
     parser.add_argument("--workers", type=int, nargs="*", default=[0, 2], help="of our service")
+    parser.add_argument("--before", type=Path, help="another checkout, whose service is timed too")
     parser.add_argument("--folder", type=Path, help="keep the collection here")
     parser.add_argument("--txtai-python", type=Path, default=Path("build/txtai/bin/python"))
     args = parser.parse_args()
@@ -79,15 +85,15 @@ def main() -> None:
         corpus = kept_docstrings(folder)
         with DataFolder(folder, writable=False) as data_folder:
             own, once = times_in_process(data_folder.collection(NAME), corpus)
-        with hummingbit_rankings(corpus) as systems:
+        with ExitStack() as stack:
+            systems = [
+                *stack.enter_context(hummingbit_rankings(corpus)),
+                *stack.enter_context(stock_rankings(corpus)),
+            ]
+            if args.before:
+                systems += stack.enter_context(hummingbit_rankings(corpus, args.before))
             served = [measure(systems, 1, args.seconds, 1) for _ in range(args.rounds)]
-        columns = f"{'in the process':>26}{'once':>12}{'served, CPU':>15}"
-        print(f"{len(corpus.codes):,} documents{columns}")
-        for name, microseconds in own.items():
-            cpu = [run[name]["processor_us"] for run in served if name in run] or [np.nan]
-            median, least = statistics.median(cpu), min(cpu)
-            own_times = f"{microseconds:>17.0f} µs{once[name]:>9.0f} µs"
-            print(f"{name:<20}{own_times}{median:>12.0f} µs, least {least:.0f} µs")
+        print_served(len(corpus.codes), own, once, served)
         if args.clients:
             print_rates(corpus, args)
 
@@ -142,14 +148,52 @@ def times_in_process(
     return repeated, {name: statistics.median(times) for name, times in once.items()}
 
 
+def print_served(
+    documents: int,
+    own: Mapping[str, float],
+    once: Mapping[str, float],
+    served: Sequence[Mapping[str, Mapping[str, float]]],
+) -> None:
+    """Print a line for each ranking: in the process, served, by the stock application, before."""
+    columns = f"{'in the process':>26}{'once':>12}{'served, CPU':>15}"
+    print(f"{documents:,} documents{columns}{'stock app':>29}{'before':>28}")
+
+    def cpu(name: str) -> list[float]:
+        return [run[name]["processor_us"] for run in served if name in run] or [np.nan]
+
+    for name, microseconds in own.items():
+        times = cpu(name)
+        line = f"{name:<20}{microseconds:>17.0f} µs{once[name]:>9.0f} µs"
+        line += f"{statistics.median(times):>12.0f} µs, least {min(times):.0f} µs"
+        for other in (STOCK, BEFORE):
+            others = cpu(f"{name}{other}")
+            line += f"{statistics.median(others):>10.0f}, least {min(others):.0f}"
+            line += f" ({min(times) / min(others):.2f} ×)"
+        print(line)
+    print(f"floor {min(cpu(FLOOR)):.0f} µs")
+
+
 @contextmanager
-def hummingbit_rankings(corpus: Corpus) -> Iterator[list[System]]:
-    """Run the service; yield it as a system for each ranking."""
-    with service_process(corpus.folder) as (pid, address):
+def hummingbit_rankings(corpus: Corpus, checkout: Path | None = None) -> Iterator[list[System]]:
+    """Run the service, that of another checkout if given; yield a system for each ranking."""
+    suffix = "" if checkout is None else BEFORE
+    with service_process(corpus.folder, "--read-only", cwd=checkout) as (pid, address):
         yield [
-            System(ranking, _load(corpus, address, ranking, PATH), lambda _: [], pid)
+            System(f"{ranking}{suffix}", _load(corpus, address, ranking, PATH), lambda _: [], pid)
             for ranking in RANKINGS
         ]
+
+
+@contextmanager
+def stock_rankings(corpus: Corpus) -> Iterator[list[System]]:
+    """Run the stock application; yield a system for each ranking, and the floor."""
+    arguments = ("benchmarks.harness.stock_server", str(corpus.folder), NAME)
+    with running(*arguments) as (pid, address):
+        loads = {
+            f"{ranking}{STOCK}": _load(corpus, address, ranking, "/search") for ranking in RANKINGS
+        }
+        loads[FLOOR] = _load(corpus, address, None, "/floor")
+        yield [System(name, load, lambda _: [], pid) for name, load in loads.items()]
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple, get_args
 import Stemmer
 
 from hummingbit.foundation.errors import HummingbitError
-from hummingbit.foundation.slices import checkpoint
 
 # ``characters.txt`` lists the characters of words, so that every machine splits a text alike.
 #
@@ -359,7 +358,6 @@ class Analyzer:
         """
         start = 0
         while start < len(text):
-            checkpoint()
             cut = _SPACE.search(text, start + LOCATED_AT_ONCE)
             piece = text[start : cut.start() if cut else len(text)]
             lowered, begins, ends = self._located(piece)
@@ -455,7 +453,6 @@ class Analyzer:
         while start < len(visible):
             cut = separator.search(visible, start + PIECE_LENGTH)
             piece = visible[start : cut.start() if cut else len(visible)]
-            checkpoint()
             if piece.isascii():
                 yield ascii_words(piece)
             else:
@@ -501,7 +498,6 @@ def word_ngram_lists(words: list[str], max_words: int) -> Iterator[list[str]]:
     """
     for length in range(1, max_words + 1):
         for start in range(0, len(words) - length + 1, WORDS_AT_ONCE):
-            checkpoint()
             batch = words[start : start + WORDS_AT_ONCE + length - 1]
             yield batch if length == 1 else [*_ngrams_of_length(batch, length)]
 

@@ -21,8 +21,8 @@ from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, TextRow, native
 from hummingbit.encoder.text_model import Precision, ReadTexts, TextModel
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.foundation.slices import checkpoint
 
 # The documents that an encoder learned from, so that no evaluation takes them for a test.
 
@@ -600,7 +600,7 @@ def forward_row(layers: Sequence[Layer], columns: Integers, values: Floats) -> F
 
 def _batches(inputs: Inputs) -> Iterator[Inputs]:
     for start in range(0, len(inputs), _BATCH):
-        checkpoint()
+        check_cancelled()
         yield inputs[start : start + _BATCH]
 
 

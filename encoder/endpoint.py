@@ -27,8 +27,8 @@ import numpy as np
 
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import HummingbitError, InputError, abbreviate, counted
-from hummingbit.foundation.slices import checkpoint
 
 if TYPE_CHECKING:
     import httpx
@@ -189,7 +189,7 @@ class EndpointModel:
         result = np.zeros((len(texts), self.dimension), dtype=np.float32)
         sent = [(row, prompt + text[:most]) for row, text in enumerate(texts) if text.strip()]
         for batch in _batches(sent):
-            checkpoint()
+            check_cancelled()
             vectors = embed(self.url, self.name, [text for _, text in batch], attempts)
             if vectors.shape[1] < self.dimension:
                 found = f"vectors of {counted(vectors.shape[1], 'number')}"

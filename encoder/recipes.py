@@ -176,8 +176,8 @@ class AutoencoderRecipe(LabelledRecipe):
     """The settings of ssb-vae (:mod:`hummingbit.training.semi_supervised`)."""
 
     method: str = setting(SSB_VAE, "what is trained", SSB_VAE)
-    epochs: int = setting(15, "passes over the documents", within="[1, inf)")
-    batch_size: int = setting(200, "documents in a batch", within="[2, inf)")
+    epochs: int = setting(15, "passes over the documents", within="[1, 100_000]")
+    batch_size: int = setting(200, "documents in a batch", within="[2, 1_000_000]")
     learning_rate: float = setting(4e-3, "step size of Adam", within="(0, 1]")
     hidden: int = setting(500, "units in each of the two hidden layers", within="[1, 65_536]")
     content_share: float = setting(
@@ -220,7 +220,7 @@ class ClozeRecipe(LabelledRecipe):
         within="[-1, 65_536]",
     )
     epochs: int = setting(
-        15, "passes over the documents; few documents get more", within="[1, inf)"
+        15, "passes over the documents; few documents get more", within="[1, 100_000]"
     )
     cloze_shared: float = setting(
         0.9,
@@ -444,9 +444,11 @@ class MetricRecipe(LabelledRecipe):
     objective: str = setting("continuous-histogram", "the loss", *METRIC_OBJECTIVES)
     similarity: str = setting("hierarchy", "what makes documents similar", *SIMILARITIES)
     epochs: int = setting(
-        30, "passes over the documents, or over the pairs of a file", within="[1, inf)"
+        30, "passes over the documents, or over the pairs of a file", within="[1, 100_000]"
     )
-    batch_size: int = setting(100, "documents in a batch, or pairs of a file", within="[3, inf)")
+    batch_size: int = setting(
+        100, "documents in a batch, or pairs of a file", within="[3, 1_000_000]"
+    )
     hidden: int = setting(500, "units in each of the two hidden layers", within="[1, 65_536]")
     balance: float = setting(
         0.5, "from 0, all pairs weigh the same, to 1, all degrees of similarity do", within="[0, 1]"
@@ -496,7 +498,7 @@ class DistillationRecipe(BaseRecipe):
         " order of all (perception-coherence)",
         *(NEIGHBOURS, PERCEPTION_COHERENCE),
     )
-    epochs: int = setting(30, "passes over the documents", within="[1, inf)")
+    epochs: int = setting(30, "passes over the documents", within="[1, 100_000]")
     hidden: int = setting(
         256,
         "units in each of the two hidden layers (neighbours has none)",

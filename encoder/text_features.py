@@ -27,7 +27,6 @@ from hummingbit.encoder.analyzers import (
 )
 from hummingbit.encoder.spelling import Corrections, QueryTerms, Speller
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import checkpoint
 
 # The optional compiled forward pass of a few queries.
 #
@@ -473,7 +472,6 @@ class TextFeatures:
             lengths.append(len(columns) - before)
             if len(columns) > end_of_slice:
                 end_of_slice = len(columns) + TERMS_AT_ONCE
-                checkpoint()
         return _KnownTerms(
             np.frombuffer(columns, dtype=np.int32), np.frombuffer(lengths, dtype=np.int64)
         )
@@ -482,7 +480,6 @@ class TextFeatures:
         """Return how often each known term occurs in each text, float32 ``(N, V)``."""
         columns, lengths = array("i"), array("q", [0])
         for group in groups:
-            checkpoint()
             columns.frombytes(group.columns.tobytes())
             lengths.frombytes(group.lengths.tobytes())
         indices = np.frombuffer(columns, dtype=np.int32)

@@ -23,8 +23,9 @@ import numpy.typing as npt
 
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import HummingbitError, InputError, counted, install_command
-from hummingbit.foundation.slices import available_cores, checkpoint
+from hummingbit.foundation.slices import available_cores
 
 Pooling = Literal["mean", "cls", "last"]
 Precision = Literal["float32", "int8"]
@@ -155,12 +156,12 @@ class TextModel:
         n_threads = min(n_threads, len(batches))
         if n_threads <= 1:
             for rows in batches:
-                checkpoint()
+                check_cancelled()
                 result[rows] = self._run([ids[row] for row in rows])
             return result
         with ThreadPoolExecutor(n_threads) as threads:
             for start in range(0, len(batches), n_threads):
-                checkpoint()
+                check_cancelled()
                 running: list[tuple[list[int], Future[Floats]]] = [
                     (rows, threads.submit(self._run, [ids[row] for row in rows]))
                     for rows in batches[start : start + n_threads]

@@ -24,7 +24,7 @@ from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.text_features import Floats
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.evaluation.significance import Interval, bootstrap_intervals
-from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.cancellation import check_cancelled
 
 CodeRanking = Literal["hamming", "asymmetric"]
 NORMAL_QUANTILE = 1.96
@@ -118,7 +118,7 @@ def mean_by_class(
 
 def _blocks(n: int, size: int) -> Iterator[npt.NDArray[np.int64]]:
     for start in range(0, n, max(size, 1)):
-        checkpoint()
+        check_cancelled()
         yield np.arange(start, min(start + max(size, 1), n))
 
 

@@ -26,7 +26,7 @@ from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import TextEncoder
 from hummingbit.encoder.text_features import Floats, split_sentences, title_of
 from hummingbit.evaluation.rankings import EvaluationInput, RelevanceSettings
-from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
@@ -147,7 +147,7 @@ def made_curve(items: KnownItems) -> Curve:
     queries = EncodedQueries.of_texts([*map(words.read, items.queries)], items.weights)
     found = np.zeros((len(WEIGHTS), len(items.sought)))
     for position, document in enumerate(items.sought):
-        checkpoint()
+        check_cancelled()
         query = queries[position : position + 1]
         first, second = once.score(query, 0, rows), twice.score(query, 0, rows)
         by_codes = second - first

@@ -17,8 +17,8 @@ from hummingbit.corpus.qrels import check_qrels
 from hummingbit.encoder.encoder import Inputs
 from hummingbit.evaluation.result import EvaluationError, row_blocks
 from hummingbit.evaluation.trec import from_trec_id
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import counted
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.records import labels_of
 
 # Which documents are relevant to a query, and to what grade: by labels or by their hierarchy.
@@ -208,7 +208,7 @@ def _relevance_by_prefix(
     document_sets, document_tuples = _number_label_sets(document_labels, "document")
     layers = []
     for level in range(1, depth + 1):
-        checkpoint()
+        check_cancelled()
         tags: dict[str, int] = {}
         sides = [
             _incidence([_prefixes(label_set, level, separator) for label_set in tuples], tags)

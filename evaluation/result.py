@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import HummingbitError
-from hummingbit.foundation.slices import checkpoint
 
 # Results
 
@@ -135,5 +135,5 @@ def row_blocks(n_rows: int, row_width: int) -> Iterator[slice]:
     """
     step = max(1, BLOCK_ENTRIES // max(1, row_width))
     for start in range(0, n_rows, step):
-        checkpoint()
+        check_cancelled()
         yield slice(start, min(start + step, n_rows))

@@ -1,1 +1,1 @@
-"""What every other folder may use: errors, files that survive a crash, and long work in slices."""
+"""What every other folder may use: errors, files that survive a crash, long work and its end."""

@@ -47,14 +47,26 @@ OPTIONAL_HIT_FIELDS = [
 def answer_to(
     collection: CollectionBackend, options: SearchOptions, search: Callable[[], SearchResult]
 ) -> dict[str, Any]:
-    """Search for one query; return the response, with why a first page is empty, if it is."""
+    """Search for one query; return the response as :func:`explained_answer` does."""
     began = time.perf_counter()
     result = search()
-    answer = search_answer(collection, result, 0, options, time.perf_counter() - began)
+    return explained_answer(collection, result, 0, options, time.perf_counter() - began)
+
+
+def explained_answer(
+    collection: CollectionBackend,
+    result: SearchResult,
+    position: int,
+    options: SearchOptions,
+    seconds: float,
+) -> dict[str, Any]:
+    """Return the response that :func:`search_answer` does, with why a first page is empty."""
+    answer = search_answer(collection, result, position, options, seconds)
     groups = answer.get("groups")
     if answer["hits"] or groups or options.cursor is not None or options.offset:
         return answer
-    warnings = collection.explain_no_hits(both(options.filter, *result.queries.conditions))
+    conditions = result.queries[position : position + 1].conditions
+    warnings = collection.explain_no_hits(both(options.filter, *conditions))
     return with_warnings(answer, warnings + explain_no_groups(collection, options.group_by, groups))
 
 

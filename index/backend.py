@@ -470,6 +470,9 @@ class CollectionBackend(AnyCollection, Protocol):
     def knows_filter(self, filter: Filter | None) -> bool:  # noqa: A002
         """Tell whether a search with this filter is cheap, because no payloads must be read."""
 
+    def is_built_for(self, ranking: str | None) -> bool:
+        """Tell whether the indexes are built that a search with the ranking or by default needs."""
+
     def documents_after(self, row: int, limit: int) -> list[StoredDocument]:
         """Return the first `limit` documents after `row`, in the order of rows."""
 

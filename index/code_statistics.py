@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, unpack_codes
-from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.maps import CodeTable, Floats, Integers
 
@@ -101,7 +101,7 @@ def shares_of_ones(codes: Codes, counts: Integers) -> Floats:
     """Return the share of documents in which each bit is 1; code c has ``counts[c]`` documents."""
     total = np.zeros(codes.shape[1] * 8)
     for start in range(0, len(codes), CODES_AT_ONCE):
-        checkpoint()
+        check_cancelled()
         some = slice(start, start + CODES_AT_ONCE)
         total += counts[some].astype(np.float64) @ unpack_codes(codes[some])
     return np.asarray(total / counts.sum())
@@ -119,7 +119,7 @@ def _bit_correlations(
     n_bits = -(-codes.shape[1] * 8 // step)
     mean, products = np.zeros(n_bits), np.zeros((n_bits, n_bits))
     for start in range(0, len(codes), CODES_AT_ONCE):
-        checkpoint()
+        check_cancelled()
         some = slice(start, start + CODES_AT_ONCE)
         bits = unpack_codes(codes[some])[:, ::step].astype(np.float64)
         weighted = bits * weights[some, None]

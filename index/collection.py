@@ -20,8 +20,8 @@ from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.memory import give_back_memory
 from hummingbit.foundation.processes import ProcessLock
-from hummingbit.foundation.slices import about_to_build, checkpoint
 from hummingbit.index.answers import answer_to
 from hummingbit.index.backend import (
     BATCH_SIZE,
@@ -504,8 +504,6 @@ def _is_ascii_text(query: Query) -> bool:
     return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
 
 
-# A phrase of words that more documents have together is searched for where time is no matter.
-FEW_CANDIDATES = 200
 FIELDS_KEPT = 1024
 CANDIDATES_AT_ONCE = 500
 _LAST_WORD = WordExpression(r"\w{2,}$")
@@ -635,7 +633,6 @@ class Collection(SearchableCollection):
         filter_ = Exists(field) if within is None else And((within, Exists(field)))
         key = filter_to_json(filter_)
         if key not in known:
-            about_to_build()
             known[key] = bool(self.scroll(1, filter=filter_).documents)
         return known[key]
 
@@ -831,7 +828,6 @@ class Collection(SearchableCollection):
             except RowsRemoved:
                 return None
 
-        about_to_build()
         return self._on_generation(filter_, tabulate)
 
     def _sorted_page(
@@ -916,11 +912,8 @@ class Collection(SearchableCollection):
         rows = self.store.code_column.document_rows(lexical.rows_with_all(terms))
         if len(terms) < 2:
             return rows
-        if len(rows) > FEW_CANDIDATES:
-            about_to_build()  # it may take long
         with_phrase: list[int] = []
         for start in range(0, len(rows), CANDIDATES_AT_ONCE):
-            checkpoint()
             some: list[int] = rows[start : start + CANDIDATES_AT_ONCE].tolist()
             stored = self.store.read_rows(some, False, True, False)
             with_phrase += [
@@ -929,6 +922,12 @@ class Collection(SearchableCollection):
                 if row in stored and words_in_order(lexical.words_of(stored[row][2] or ""), terms)
             ]
         return np.array(with_phrase, dtype=np.int64)
+
+    def is_built_for(self, ranking: str | None) -> bool:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.is_built_for`."""
+        published = self._published_index.published
+        needs_words = self.ranking in BY_WORDS or ranking in BY_WORDS
+        return published is not None and not (needs_words and published.lexical is None)
 
     def build_index(self) -> None:
         """Build the index and the encoder's tables, where missing, so that no search has to.
@@ -1221,6 +1220,8 @@ class Collection(SearchableCollection):
     def compact(self) -> None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.compact`; writes wait meanwhile."""
         self._writer.compact()
+        self._published_index.wait()
+        give_back_memory()
 
     def remove_expired(self) -> None:
         """Delete the documents that have expired, which no read returns any more.

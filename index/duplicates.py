@@ -18,8 +18,9 @@ import scipy  # its modules are imported when they are used: scipy.sparse takes 
 
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.codes import Codes, distinct_codes, hamming_distance
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import begin_stage, checkpoint, drop
+from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.kernel import words_of
@@ -80,10 +81,9 @@ def find_duplicates(
     clusters = near_codes(codes, criteria.radius, tell)
     begin_stage(f"comparing the texts of {len(clusters):,} clusters of codes")
     for cluster in clusters:
-        checkpoint()
+        check_cancelled()
         for members in _confirm(collection, cluster, codes, ids, criteria):
             yield [ids[position] for position in members.tolist()]
-    drop(ids)
 
 
 def near_codes(codes: Codes, radius: int, tell: Tell | None = None) -> list[Integers]:
@@ -129,7 +129,7 @@ def _connect_codes(codes: Codes, radius: int, tell: Tell) -> Integers:
         compared += len(left) + 1
         if compared >= COMPARED_AT_ONCE:
             compared = 0
-            checkpoint()
+            check_cancelled()
             tell("comparing", len(codes) - len(left), len(codes))
         distances = np.zeros(len(left), dtype=np.uint16)
         for column, word in zip(columns, words[current], strict=True):
@@ -171,7 +171,7 @@ def _connect_texts(texts: Sequence[str], codes: Codes, criteria: DuplicateCriter
     pairs = np.cumsum(shingles @ np.diff(transposed.indptr).astype(np.int64))
     end = 0
     while end < len(texts):
-        checkpoint()
+        check_cancelled()
         start = end
         most = (int(pairs[start - 1]) if start else 0) + SHARED_AT_ONCE
         end = int(np.searchsorted(pairs, most, side="right"))
@@ -198,7 +198,7 @@ def _read(collection: CollectionBackend, tell: Tell) -> tuple[list[str], Codes]:
     codes = bytearray()
     row = 0
     while page := collection.documents_after(row, PAGE):
-        checkpoint()
+        check_cancelled()
         ids += [document.id for document in page]
         codes += bytes.fromhex("".join([document.code for document in page]))
         row = page[-1].row
@@ -219,7 +219,7 @@ def _confirm(
         return [cluster]
     texts: dict[int, str] = {}
     for position in cluster.tolist():
-        checkpoint()
+        check_cancelled()
         document = collection.get(ids[position])
         if document is not None and document.text is not None:
             texts[position] = document.text
@@ -252,7 +252,7 @@ def _connect(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> In
     for first, second in edges:
         left, right = parents[labels[first]], parents[labels[second]]
         while len(apart := np.flatnonzero(left != right)):
-            checkpoint()
+            check_cancelled()
             left, right = left[apart], right[apart]
             parents[np.maximum(left, right)] = np.minimum(left, right)
             while not np.array_equal(above := parents[parents], parents):
@@ -271,6 +271,6 @@ def _clusters(labels: Integers) -> list[Integers]:
     clusters = []
     for position, (start, end) in enumerate(zip(starts[several], ends[several], strict=True)):
         if not position % ROWS_AT_ONCE:
-            checkpoint()
+            check_cancelled()
         clusters.append(order[start:end])
     return clusters

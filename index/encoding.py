@@ -27,7 +27,6 @@ from hummingbit.encoder.codes import (
 from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.passages import (
     DocumentCodes,
@@ -321,7 +320,6 @@ def _split(
     """
     spans: list[Sequence[Span]] = []
     for text in texts:
-        checkpoint()
         some = passages.split(text)
         spans.append(some if are_cut is None else split_to_fit(text, some, are_cut))
     return spans

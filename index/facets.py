@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.foundation.errors import InputError, abbreviate
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.filters import BOUNDS, InRange, Scalar, check_field, parse_filter
 from hummingbit.index.passages import CodeColumn
@@ -173,7 +172,6 @@ class Facets(NamedTuple):
 def count_facet(facet: Facet, column: Column, selected: Mask) -> FacetResult:
     """Count the values of the `selected` rows, ``bool[last_row + 1]``, exactly."""
     of_cells = column.count_cells(selected)
-    checkpoint()
     counts = column.count_values(of_cells)
     if facet.interval is not None:
         buckets = _histogram(facet.interval, column, of_cells)
@@ -425,7 +423,6 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
     has_large_groups = column.sizes.sum() > MAX_RANKED * np.count_nonzero(column.sizes)
     count = max(MIN_RANKED, HITS_A_GROUP * limit * (size if has_large_groups else 1))
     while True:
-        checkpoint()
         (ranked,) = ranking.rank(query, count, allowed)
         positions = _by_group(ranked, column, code_column, limit, size)
         is_all = len(ranked.rows) < count
@@ -442,7 +439,6 @@ def rank_groups(  # noqa: PLR0917 - what is ranked, by what, and how much of it
             members = allowed[positions_of(allowed, members)]
         count = HITS_A_GROUP * size * len(short)
         while True:
-            checkpoint()
             (inner,) = ranking.rank(query, max(1, min(count, len(members))), members)
             found_of = _by_group(inner, column, code_column, len(short), size, set(short))
             if count >= len(members) or all(len(found_of.get(code, ())) == size for code in short):

@@ -26,14 +26,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.processes import ProcessLock
-from hummingbit.foundation.slices import (
-    about_to_build,
-    about_to_wait,
-    acquired,
-    inner_stage,
-    stepping_aside,
-    unbroken,
-)
+from hummingbit.foundation.slices import inner_stage
 from hummingbit.index import word_file
 from hummingbit.index.backend import CheckReplaced
 from hummingbit.index.engines.protocol import Rows
@@ -229,8 +222,7 @@ class PublishedIndex:
         """The published generation, without expired documents; None if the index was not built."""
         self._store.connections.process.check()
         if self._next_expiry <= time.time() and self._reader != threading.get_ident():
-            about_to_build()
-            with acquired(self.lock):
+            with self.lock:
                 self._drop_expired()
         return self._published
 
@@ -247,8 +239,7 @@ class PublishedIndex:
         """
         published = self.published
         if published is None:
-            about_to_build()
-            with acquired(self.lock):
+            with self.lock:
                 published = self.catch_up()
         return published
 
@@ -260,8 +251,7 @@ class PublishedIndex:
         """
         published = self.current()
         while published.lexical is None:
-            about_to_build()
-            with acquired(self._build_lock):
+            with self._build_lock:
                 published = self.current()
                 if published.lexical is None:
                     indexed = self._index_texts(published.generation)
@@ -292,16 +282,13 @@ class PublishedIndex:
 
         Whatever this thread reads of the store inside the block belongs to the same transaction.
         """
-        about_to_wait()
         with (
             self.lock,
-            unbroken(),
             self._read_by_this_thread(),
             self._store.read_transaction(),
         ):
             published = self.catch_up()
             if lexical and published.lexical is None:
-                about_to_build()
                 published = self._publish_texts(self._index_texts(published.generation))
             rows = None if filter_ is None else self._fields.rows(filter_).rows
             yield SearchTarget(published, rows)
@@ -686,7 +673,7 @@ class Writer:
         """
         # The first batch, often the only one, is encoded before the lock is taken.
         first = [*islice(encoded, 1)]
-        with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
+        with self._lock, self._store.writing() as changes:
             rows, codes = [np.empty(0, dtype=np.int64)], [self._no_codes()]
             removed: list[int] = []
             expired = changes.expired_rows()
@@ -770,7 +757,7 @@ class Writer:
         """
         # As in delete_where.
         self._rows_of_filters(updates)
-        with stepping_aside(), self._lock, unbroken(), self._store.writing() as changes:
+        with self._lock, self._store.writing() as changes:
             matching = self._rows_of_filters(updates)
             if if_generation is not None and changes.generation != if_generation:
                 message = f"is at generation {changes.generation}, not {if_generation}"

@@ -11,7 +11,6 @@ from itertools import chain
 from typing import NamedTuple
 
 from hummingbit.encoder.analyzers import Analyzer, may_combine
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.word_forms import MAX_LENGTH, forms_of_chunks, without_accents
 
 PASSAGE = 240
@@ -24,7 +23,6 @@ SEARCHED_LENGTH = 200_000
 _BEFORE = "\"'`´‘’“”„«»()[]{}<>;:,!?…*|=~^%$\\/-–—"
 _AFTER = f"{_BEFORE}."
 _CHUNK = re.compile(r"\S+")
-CHUNKS_AT_ONCE = 1024
 
 
 class Highlight(NamedTuple):
@@ -76,9 +74,7 @@ def _words(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Itera
 
 def _names(text: str, weights: Mapping[str, float], analyzer: Analyzer) -> Iterator[_Match]:
     """Yield where a text has terms of a query as other forms of names and numbers."""
-    for number, match in enumerate(_CHUNK.finditer(text)):
-        if number % CHUNKS_AT_ONCE == 0:
-            checkpoint()
+    for match in _CHUNK.finditer(text):
         chunk = match[0]
         is_plain = chunk.isalpha() and (chunk.islower() or chunk[1:].islower())
         if (is_plain and len(chunk) > 1) or len(chunk) > 2 * MAX_LENGTH:

@@ -31,7 +31,6 @@ import scipy  # its modules are imported when they are used: scipy.sparse takes 
 from hummingbit.encoder.analyzers import WORDS, Analyzer
 from hummingbit.encoder.text_features import SEARCHED_LENGTH, summary_of, title_of
 from hummingbit.foundation.arrays import sorted_distinct
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.confidence import WordEvidence
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import Rows, positions_of
@@ -383,7 +382,6 @@ class Segment:
         """
         sums = np.zeros(len(self.rows), dtype=np.int32)
         for term, weight in weights:
-            checkpoint()
             sums[self.positions[self._postings(term)]] += weight
         if self.live is not None:
             sums[~self.live] = 0
@@ -861,7 +859,6 @@ class Field:
         """
         if not terms or len(terms) > TERMS_AT_ONCE or k > MOST_IN_HEAP or kernel.native is None:
             return self.matches(terms, average_length, np.int64).best(k)
-        checkpoint()
         query, best_of_parts = _terms_as_arguments(terms), []
         for segment, saturations in zip(
             self.segments, self._saturations(average_length, opening_twice=False), strict=True
@@ -951,7 +948,6 @@ def _add_terms(
     targets: Positions | None = None,
 ) -> None:
     for some in _at_once(terms):
-        checkpoint()
         if kernel.native is None:
             for _, of_word in groupby(some, key=attrgetter("word")):
                 segment.add_word(scores, [*of_word], saturations, targets)
@@ -1057,7 +1053,6 @@ def add_summaries(
         if kernel.native is None or (targets is None and not of_texts):
             matches.add(_score_summaries(segment, shares, highest, average_size))
             continue
-        checkpoint()
         kernel.native.add_summaries(
             *_as_arguments(scores),
             *segment.arguments(targets),

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, distinct_codes
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError, abbreviate
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filters import json_number, read_field
 
@@ -40,7 +40,7 @@ class DistinctCodes(NamedTuple):
     @classmethod
     def of(cls, codes: Codes) -> Self:
         """Find the distinct ones of the documents' `codes`, ``uint8[N, C]``."""
-        checkpoint()
+        check_cancelled()
         return cls(*distinct_codes(codes))
 
 
@@ -91,7 +91,7 @@ def table_of(
     documents = np.bincount(code_of, minlength=len(codes)).astype(np.int64)
     age = np.bincount(code_of, np.arange(n) / max(n - 1, 1), len(codes)) / documents
     names, pairs = _pairs(labels, code_of)
-    checkpoint()
+    check_cancelled()
     label, most, labelled, label_documents = _majorities(pairs, len(names), len(codes))
     order = sorted(
         range(len(names)), key=lambda position: (-label_documents[position], names[position])
@@ -123,7 +123,7 @@ def _pairs(
     rows, label_numbers = array("q"), array("q")
     for row, of_one in enumerate(labels):
         if not row % ROWS_AT_ONCE:
-            checkpoint()
+            check_cancelled()
         for name in dict.fromkeys(of_one):
             rows.append(row)
             label_numbers.append(numbers.setdefault(name, len(numbers)))
@@ -200,7 +200,7 @@ def code_times(
     kinds: set[Kind] = set()
     for row, payload in enumerate(payloads):
         if not row % VALUES_AT_ONCE:
-            checkpoint()
+            check_cancelled()
         value = read_field(payload, field)
         if value is not None:
             kind, values[row] = _read(value, field)

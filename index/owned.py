@@ -20,7 +20,6 @@ from typing import TypeVar
 import numpy as np
 
 from hummingbit.encoder.analyzers import Analyzer
-from hummingbit.foundation.slices import about_to_build, acquired, checkpoint
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import And, Filter, filter_to_json
@@ -163,9 +162,7 @@ class OwnedIndex:
         is_last = last is not None and last[0] is published.generation and last[1] is rows
         if last is not None and is_last and (not lexical or self._is_current(last[2].lexical)):
             return last[2]
-        if self._lock.locked():
-            about_to_build()
-        with acquired(self._lock), self._store.read_transaction():
+        with self._lock, self._store.read_transaction():
             own = self._owned
             if own is not None and own.generation.number > published.generation.number:
                 own = None
@@ -179,7 +176,6 @@ class OwnedIndex:
                 # What a request that times out has read serves the next one.
                 for more in self._with_words(own):
                     own = self._owned = more
-                    checkpoint()
             documents = len(self._store.code_column.document_rows(kept))
             limited = PublishedGeneration(
                 own.generation, published.last_row, documents, own.lexical, own.moments
@@ -202,7 +198,6 @@ class OwnedIndex:
         """
         number, last = generation.number, int(rows[-1]) if len(rows) else 0
         if own is None:
-            about_to_build()
             return _Owned(IndexSnapshot.build(number, generation.codes_of(rows), rows), last)
         before = own.generation.all_live_rows()
         removed = np.setdiff1d(before, rows, assume_unique=True)
@@ -233,8 +228,6 @@ class OwnedIndex:
         own = replace(own, language=language, moments=moments)
         rows = own.generation.all_live_rows()
         documents = column.document_rows(rows[rows > up_to])
-        if len(documents) > INDEXED_AT_ONCE:
-            about_to_build()
         for start in range(0, len(documents), INDEXED_AT_ONCE):
             some = documents[start : start + INDEXED_AT_ONCE]
             lexical = lexical.with_changes(number, [*self._store.texts_of(some)], rows[:0])

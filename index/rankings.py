@@ -14,7 +14,6 @@ import numpy.typing as npt
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.confidence import (
     OF_BOTH,
     OF_RANKS,
@@ -575,8 +574,6 @@ class CosineScorer(Scorer):
         scores = np.full(len(rows), LEAST_SCORE)
         step = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // len(query)))
         for start in range(0, len(rows), step):
-            if start:
-                checkpoint()
             some: list[int] = rows[start : start + step].tolist()
             stored = self._read_vectors(some)
             if len(stored) < len(some):
@@ -1186,7 +1183,6 @@ class Chosen(Derived):
             query, count, ranked = queries[position : position + 1], first, candidates
             chosen = self._choose(query, ranked, k)
             while len(chosen) < k and len(ranked.rows) == count and self._n_candidates is None:
-                checkpoint()
                 count *= CANDIDATES_A_HIT
                 (ranked,) = self._ranking.rank(query, count, allowed)
                 chosen = self._choose(query, ranked, k)
@@ -1320,7 +1316,6 @@ class BestScoreRanking(Ranking):
         """See :meth:`Ranking.rank`."""
         count, n_codes = CANDIDATES_A_HIT * k, len(self._generation)
         while len(self._examples.positive) and count < n_codes // FEWEST_TIMES:
-            checkpoint()
             ranked = self._near_positive(count, k, allowed)
             if len(ranked.rows) == k:
                 return [ranked]
@@ -1375,7 +1370,6 @@ def _nearest(codes: Codes, examples: Codes) -> npt.NDArray[np.int64]:
     """Return the distance of each code to its nearest example; beyond all, if there is none."""
     nearest = np.full(len(codes), codes.shape[1] * 8 + 1, dtype=np.int64)
     for example in examples:
-        checkpoint()
         np.minimum(nearest, hamming_distance(codes, example), out=nearest)
     return nearest
 
@@ -1421,7 +1415,6 @@ class DiverseRanking(Chosen):
         is_left = np.ones(len(scores), dtype=np.bool_)
         chosen: list[int] = []
         for _ in range(min(k, len(scores))):
-            checkpoint()
             gain = (1 - self._diversity) * relevance - self._diversity * nearest
             best = int(np.where(is_left, gain, -np.inf).argmax())
             chosen.append(best)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +18,6 @@ from hummingbit.encoder.codes import Codes, pack_bits, unpack_codes
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import has_allowance
 from hummingbit.index.filters import Filter
 from hummingbit.index.questions import Question
 
@@ -194,13 +195,22 @@ class StoredPayload(Mapping[str, Any]):
         return self._parsed
 
 
-def parse_payload(stored: str) -> Mapping[str, Any]:
-    """Return a payload that is stored as this JSON.
+_as_stored = ContextVar("as stored", default=False)
 
-    Work with an allowance mostly copies payloads into a response, so there a long one is a
-    :class:`StoredPayload`; otherwise it is a dict.
-    """
-    if len(stored) > LONG_PAYLOAD and has_allowance():
+
+@contextmanager
+def payloads_as_stored() -> Iterator[None]:
+    """Let long payloads be :class:`StoredPayload` within: mostly, responses copy them."""
+    token = _as_stored.set(True)
+    try:
+        yield
+    finally:
+        _as_stored.reset(token)
+
+
+def parse_payload(stored: str) -> Mapping[str, Any]:
+    """Return a payload that is stored as this JSON: a dict, unless :func:`payloads_as_stored`."""
+    if len(stored) > LONG_PAYLOAD and _as_stored.get():
         return StoredPayload(stored)
     parsed: dict[str, Any] = json.loads(stored)
     return parsed

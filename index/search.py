@@ -23,8 +23,8 @@ import orjson
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes, code_to_hex, hamming_distance, unpack_codes
 from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Encoder
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError, abbreviate
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.backend import MAX_K
 from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.protocol import Rows
@@ -1199,7 +1199,7 @@ class Search:
         n_queries = len(queries)
         for start in range(0, n_queries, step):
             if start or restricted or count > FEW_HITS:
-                checkpoint()
+                check_cancelled()
             some = queries if n_queries <= step else queries[start : start + step]
             rows = restricted.get(start, allowed)
             if self._after is not None:
@@ -1232,8 +1232,6 @@ class Search:
         hits: list[list[Hit]] = []
         for position, page in enumerate(pages):
             ranked = page.ranked
-            if position or len(ranked.rows) > FEW_HITS:
-                checkpoint()
             scores = ranking.hit_scores(queries, position, ranked)
             some = self._hits(position, ranked, scores, stored_rows, codes)
             if options.with_relevance:
@@ -1465,7 +1463,6 @@ def _first_payloads(collection: HasPages) -> tuple[list[Mapping[str, Any]], bool
     payloads: list[Mapping[str, Any]] = []
     characters, cursor = 0, None
     while len(payloads) < SAMPLE and characters < MAX_CHARACTERS:
-        checkpoint()
         page = collection.scroll(PAGE, cursor)
         payloads += [document.payload for document in page.documents]
         characters += sum(len(document.text or "") for document in page.documents)

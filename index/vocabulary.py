@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.spelling import is_one_edit, is_within_two_edits
-from hummingbit.foundation.slices import checkpoint
 
 Numbers = npt.NDArray[np.int32]
 SEPARATOR = b"\n"
@@ -91,7 +90,6 @@ class SortedStrings:
         """
         ends = [np.zeros(0, np.int64)]
         for gram in sorted(_grams(word)):
-            checkpoint()
             begins = [match.start() for match in re.finditer(re.escape(gram), self._searched)]
             ends.append(np.unique(np.searchsorted(self.starts, np.array(begins) + 1, "right") - 1))
         return np.unique(np.concatenate(ends), return_counts=True)
@@ -196,7 +194,6 @@ class Vocabulary:
         every_word = list(self._numbered_words())
         terms: list[tuple[str, int]] = []
         for start in range(0, len(numbers), STRINGS_AT_ONCE):
-            checkpoint()
             some = numbers[start : start + STRINGS_AT_ONCE].tolist()
             terms.extend((self.term(number), start + at) for at, number in enumerate(some))
         kept = np.full(len(self), -1, np.int64)
@@ -253,7 +250,6 @@ class Vocabulary:
 
     def _numbered_words(self) -> Iterator[tuple[str, int]]:
         for start in range(0, len(self.sorted_words), STRINGS_AT_ONCE):
-            checkpoint()
             stop = min(start + STRINGS_AT_ONCE, len(self.sorted_words))
             numbers = self.sorted_words.numbers[start:stop].tolist()
             yield from (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
@@ -11,29 +11,24 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
+from starlette.types import Message, Receive, Scope, Send
 
 from hummingbit.evaluation.labelling.suggestions import VectorCache
 from hummingbit.evaluation.report import own_version
+from hummingbit.foundation.errors import HummingbitError
 from hummingbit.foundation.files import scratch_folder
-from hummingbit.foundation.slices import FairSemaphore
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.batching import Batcher
-from hummingbit.service.concurrency import (
-    COMPUTING,
-    FILTERS_AT_A_TIME,
-    LARGE_ANSWERS,
-    ConcurrencyLimiter,
-    WriteGate,
-)
-from hummingbit.service.http.admission import Admission, Keyring, Turns
+from hummingbit.service.concurrency import WriteGate
+from hummingbit.service.http.admission import Admission, Keyring
 from hummingbit.service.http.bodies import HeldBytes
-from hummingbit.service.http.gateway import Gateway, Service
-from hummingbit.service.http.monitoring import Metrics, Trace, otlp_provider
-from hummingbit.service.http.protocol import UnsentResponses
+from hummingbit.service.http.limits import Limits
+from hummingbit.service.http.monitoring import Metrics, Monitoring, telemetry
+from hummingbit.service.http.request_ids import RequestIds
 from hummingbit.service.http.routing import HeadAsGet
 from hummingbit.service.jobs.kinds import explain, kinds_of_jobs
 from hummingbit.service.jobs.runner import Jobs
@@ -53,6 +48,7 @@ from hummingbit.service.routes import (
 from hummingbit.service.routes.dependencies import add_handlers
 from hummingbit.service.routes.openapi import describe
 from hummingbit.service.settings import Settings
+from hummingbit.service.workers.forwarding import Forwarding
 
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (
@@ -74,15 +70,37 @@ Beside = Callable[[Jobs], AbstractContextManager[None]]
 """Enters a block that lasts as long as the application runs, with its jobs."""
 
 
+class Service(FastAPI):
+    """An application; a start that fails says why in a sentence."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request, or the start or the end of the server, on."""
+        if scope["type"] == "lifespan":
+            send = partial(_send_sentence, send)
+        await super().__call__(scope, receive, send)
+
+
+async def _send_sentence(send: Send, message: Message) -> None:
+    """Send a message; a start that failed says why in a sentence, with a traceback if a defect."""
+    error = sys.exc_info()[1]
+    if message["type"] == "lifespan.startup.failed" and isinstance(error, HummingbitError):
+        message = {**message, "message": str(error)}
+    await send(message)
+
+
 def create_app(
-    data: Path | DataFolder, settings: Settings = DEFAULT_SETTINGS, beside: Beside | None = None
+    data: Path | DataFolder,
+    settings: Settings = DEFAULT_SETTINGS,
+    beside: Beside | None = None,
+    writer: Path | None = None,
 ) -> Service:
     """Create the application that serves a data folder.
 
     If `data` is a path, the application opens the folder when it starts, closes it when it ends,
     and raises at its start what :class:`hummingbit.index.data_folder.DataFolder` raises. An open
     folder is closed by the caller, and served read-only if it was opened so. `beside` is entered
-    when the application has started, and left before its jobs stop.
+    when the application has started, and left before its jobs stop. Requests that a folder opened
+    read-only cannot answer are passed on to the Unix socket `writer`, if there is one.
 
     Raises:
         KeysError: if the keys file cannot be read.
@@ -105,16 +123,24 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry=telemetry(settings.traces_endpoint),
     )
     app.state.settings = settings
     app.state.draining = False
     app.state.metrics = Metrics()
+    app.state.keyring = Keyring(settings)
     _share_resources(app, settings)
+    # A router that is included wraps its routes in others, at the cost of a small search.
+    app.router.routes += search.search_router.routes
     for router in ROUTERS:
         app.include_router(router)
-    add_handlers(app, [route for router in ROUTERS for route in router.routes])
-    app.state.keyring = Keyring(settings)
-    app.gateway = _gateway(app, settings)
+    routers = (search.search_router, *ROUTERS)
+    add_handlers(app, [route for router in routers for route in router.routes])
+    app.add_middleware(HeadAsGet)
+    if writer is not None and isinstance(data, DataFolder):
+        seconds = settings.request_timeout
+        app.add_middleware(Forwarding, folder=data, writer=writer, seconds=seconds)
+    _add_middleware(app, settings)
     describe(app)
     return app
 
@@ -143,10 +169,9 @@ async def _running(
     app.state.jobs = await run_in_threadpool(_open_jobs, app, scratch)
     # A thread of its own, so that health checks never wait for other work.
     app.state.health_thread = ThreadPoolExecutor(1, thread_name_prefix="health")
-    app.state.filter_threads = ThreadPoolExecutor(FILTERS_AT_A_TIME, thread_name_prefix="filter")
     app.state.batcher = Batcher(
-        app.state.folder.collection,
         app.state.metrics,
+        app.state.long,
         partial(search.write_search, max_bytes=settings.max_response_bytes),
     )
     watching = asyncio.create_task(app.state.metrics.watch_loop())
@@ -163,7 +188,6 @@ async def _running(
         with suppress(asyncio.CancelledError):
             await removing
         await run_in_threadpool(app.state.batcher.close)
-        await run_in_threadpool(app.state.filter_threads.shutdown)
         app.state.health_thread.shutdown()
         await run_in_threadpool(app.state.jobs.close)
         await run_in_threadpool(scratch.close)
@@ -179,55 +203,38 @@ async def _remove_expired(folder: DataFolder) -> None:
 
 
 def _share_resources(app: FastAPI, settings: Settings) -> None:
-    """Set up what requests share and wait for: memory, turns, limiters and caches."""
+    """Set up what requests share and wait for: memory, limiters and caches."""
     state = app.state
     state.held_bytes = HeldBytes(settings.max_held_bytes)
-    state.unsent_responses = UnsentResponses(settings.max_held_bytes)
-    turns = partial(
-        Turns,
-        settings.concurrent_requests,
-        settings.queued_requests,
-        settings.concurrent_large_requests,
-        state.metrics,
-    )
-    state.turns, state.streaming_turns = turns(), turns()
     state.write_gate = WriteGate()
     state.write_slots = asyncio.Semaphore(settings.concurrent_writes)
-    state.compute_turns = FairSemaphore(COMPUTING)
-    limiter = partial(
-        ConcurrencyLimiter,
-        waiting=settings.concurrent_requests,
-        turns=state.compute_turns,
-        large=threading.Semaphore(LARGE_ANSWERS),
-    )
-    state.long_reads = limiter(settings.concurrent_long_reads)
-    state.filters = limiter(FILTERS_AT_A_TIME)
+    state.long = CapacityLimiter(settings.concurrent_long_reads)
+    state.metrics.watch_limiter(state.long)
     state.profiles = collections.Profiles()
     state.label_vectors = VectorCache()
 
 
-def _gateway(app: Service, settings: Settings) -> ASGIApp:
-    """Return the layers between the server and the routes, built from the innermost."""
-    origins = _split_names(settings.cors_origin)
-    gateway: ASGIApp = Admission(
-        search.FastPath(app, HeadAsGet(app.behind_gateway)),
-        app.state.keyring,
+def _add_middleware(app: FastAPI, settings: Settings) -> None:
+    """Add the layers between the server and the routes, from the innermost."""
+    metrics, origins = app.state.metrics, _split_names(settings.cors_origin)
+    app.add_middleware(
+        Admission,
+        keyring=app.state.keyring,
         hosts=_split_names(settings.allowed_hosts),
         own_host=settings.host,
         origins=origins,
     )
     if origins:
-        gateway = CORSMiddleware(
-            gateway,
+        app.add_middleware(
+            CORSMiddleware,
             allow_origins=origins,
             allow_methods=["*"],
             allow_headers=["*"],
             expose_headers=["X-Request-ID", "Location", "Retry-After"],
         )
-    gateway = Gateway(gateway, app.state.metrics, settings)
-    if settings.traces_endpoint is not None:
-        gateway = Trace(gateway, otlp_provider(settings.traces_endpoint))
-    return gateway
+    app.add_middleware(Limits, settings=settings, metrics=metrics)
+    app.add_middleware(Monitoring, metrics=metrics, log=settings.access_log)
+    app.add_middleware(RequestIds)
 
 
 def _open_jobs(app: FastAPI, scratch: ExitStack) -> Jobs:
@@ -248,7 +255,6 @@ def _open_jobs(app: FastAPI, scratch: ExitStack) -> Jobs:
             "evaluation": settings.concurrent_analyses,
         },
         quota=Quota(settings.kept_jobs, settings.jobs_per_key, settings.job_bytes_per_key),
-        turns=app.state.compute_turns,
     )
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.service.http.request_ids import request_id
 from hummingbit.service.settings import Settings
-
-request_id: ContextVar[str] = ContextVar("request_id", default="")
-"""The ``X-Request-ID`` of the request that this task or thread works on."""
 
 FIELDS = "fields"
 """The key of ``extra`` for a mapping whose items become members of the JSON object."""

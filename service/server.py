@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -22,12 +22,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines import kernel
 from hummingbit.service.app import Beside, create_app
 from hummingbit.service.http.admission import Keyring, is_loopback
-from hummingbit.service.http.protocol import (
-    Connections,
-    Starts,
-    accept_waiting,
-    connection_protocol,
-)
+from hummingbit.service.http.connections import Connections
 from hummingbit.service.logs import configure_logs
 from hummingbit.service.settings import Settings
 
@@ -68,7 +63,7 @@ def serve(
     check_address(settings)
     begin_stage(f"opening {settings.data_dir}")
     with (
-        bind_listener(settings.host, settings.port) as listener,
+        bind_listener(settings.host, settings.port, settings.write_timeout) as listener,
         nullcontext(folder)
         if folder is not None
         else settings.location.open(
@@ -103,40 +98,51 @@ def run_server(
     settings: Settings,
     listeners: list[socket.socket],
     on_ready: Callable[[], object],
+    trusted_proxies: str | None = None,
 ) -> None:
-    """Serve `app` until SIGINT, SIGTERM or SIGHUP; call `on_ready` once it accepts requests."""
+    """Serve `app` until SIGINT, SIGTERM or SIGHUP; call `on_ready` once it accepts requests.
+
+    `trusted_proxies` are the addresses whose headers name the client of a request, by default that
+    of this machine.
+    """
     sys.setswitchinterval(SWITCH_SECONDS)
     # All objects so far are kept, so the collector need not visit them again and again.
     gc.freeze()
     settings = _within_descriptors(settings)
-    server = _Server(server_config(app, settings), app, settings.shutdown_delay, on_ready)
+    connections = limited_connections(settings)
+    config = server_config(app, settings, connections, trusted_proxies)
+    server = _Server(config, connections, app, settings.shutdown_delay, on_ready)
     with _stop_on_signals(server):
         server.run(sockets=listeners)
 
 
-def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """Return uvicorn's configuration to serve `app`."""
-    connections = Connections(
-        settings.max_connections,
-        settings.max_connections_per_address,
-        settings.idle_timeout,
-        settings.write_timeout,
+def limited_connections(settings: Settings) -> Connections:
+    """Return no connections yet, with the limits of the settings."""
+    return Connections(
+        settings.max_connections, settings.max_connections_per_address, settings.idle_timeout
     )
+
+
+def server_config(
+    app: FastAPI,
+    settings: Settings,
+    connections: Connections,
+    trusted_proxies: str | None = None,
+) -> uvicorn.Config:
+    """Return uvicorn's configuration to serve `app` over `connections`."""
     app.state.metrics.watch_connections(connections)
-    starts = Starts(app)
-    config = uvicorn.Config(
+    return uvicorn.Config(
         app,
-        # uvicorn's types name its own protocols and whole seconds; asyncio accepts these, too.
-        http=partial(connection_protocol, connections, starts),  # type: ignore[arg-type]
-        timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]
+        http=connections.protocol,  # type: ignore[arg-type]  # which names uvicorn's own
+        # Connections closes those that are idle before.
+        timeout_keep_alive=2 * math.ceil(settings.idle_timeout),
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
+        forwarded_allow_ips=trusted_proxies,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
     )
-    starts.trusted_proxies = config.forwarded_allow_ips
-    return config
 
 
 def _within_descriptors(settings: Settings) -> Settings:
@@ -173,8 +179,11 @@ def check_address(settings: Settings) -> None:
 
 
 @contextmanager
-def bind_listener(host: str, port: int) -> Iterator[socket.socket]:
+def bind_listener(host: str, port: int, write_timeout: float = 30.0) -> Iterator[socket.socket]:
     """Bind a socket to the address; nobody can connect before the caller listens.
+
+    On Linux, the system disconnects clients that take nothing of a response for `write_timeout`
+    seconds.
 
     Raises:
         AddressError: if the address cannot be bound.
@@ -184,6 +193,9 @@ def bind_listener(host: str, port: int) -> Iterator[socket.socket]:
     # the second packet of every response by 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # the sockets of connections inherit it
+            milliseconds = round(1000 * write_timeout)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         try:
             listener.bind((host, port))
         except (OSError, OverflowError) as error:
@@ -208,9 +220,15 @@ class _Server(uvicorn.Server):
     """Stops on a signal, after a delay; a second signal ends the delay."""
 
     def __init__(
-        self, config: uvicorn.Config, app: FastAPI, delay: float, on_ready: Callable[[], object]
+        self,
+        config: uvicorn.Config,
+        connections: Connections,
+        app: FastAPI,
+        delay: float,
+        on_ready: Callable[[], object],
     ) -> None:
         super().__init__(config)
+        self._connections = connections
         self._app = app
         self._delay = delay
         self._on_ready = on_ready
@@ -221,12 +239,18 @@ class _Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         if self.started:
-            self._app.state.batcher.requests = self.server_state.tasks
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the port, answer the connections that wait or are open, and end."""
-        await accept_waiting(self, sockets or [])
+        copies = [listener.dup() for listener in sockets or ()]
+        for server in self.servers:
+            server.close()
+        for copy in copies:
+            copy.setblocking(False)
+        await self._connections.accept_waiting(copies)
+        for copy in copies:
+            copy.close()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -32,8 +32,6 @@ from hummingbit.index.data_folder import Backend, DataFolderLocation
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
-# Python's parser itself fails somewhere below a thousand levels.
-MAX_JSON_DEPTH = 256
 
 
 def _check_pattern(pattern: str) -> str:
@@ -124,12 +122,6 @@ class Settings(BaseSettings):
     max_response_bytes: Count = Field(
         default=64 << 20, description="largest response; a larger one is refused"
     )
-    max_json_depth: int = Field(
-        default=96,
-        ge=1,
-        le=MAX_JSON_DEPTH,
-        description="nested levels of objects and lists in a body",
-    )
     max_text_length: Count = Field(default=MAX_TEXT_LENGTH, description="characters in a text")
     max_payload_values: Count = Field(
         default=100_000, description="keys, entries and values in the payload of a document"
@@ -152,13 +144,8 @@ class Settings(BaseSettings):
     )
     max_queries: Count = Field(default=10_000, description="queries in an evaluation")
 
-    concurrent_requests: Count = Field(default=64, description="requests that run at a time")
-    queued_requests: int = Field(
-        default=256, ge=0, description="requests that wait for their turn; further ones return 429"
-    )
-    concurrent_large_requests: Count = Field(
-        default=4,
-        description="requests with a body of more than 1 MiB that run at a time",
+    max_requests: Count = Field(
+        default=320, description="requests under way; further ones return 429"
     )
     max_held_bytes: Count = Field(
         default=256 << 20,
@@ -214,7 +201,8 @@ class Settings(BaseSettings):
         default=30.0, description="seconds in which a client must send the headers of a request"
     )
     write_timeout: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        default=30.0, description="seconds in which a client must receive 64 KiB of a response"
+        default=30.0,
+        description="seconds in which a client must take something of a response, on Linux",
     )
     request_timeout: Seconds = Field(
         default=60.0, description="seconds until a response; 0 for no timeout"

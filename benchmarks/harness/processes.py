@@ -13,18 +13,24 @@ from typing import Any
 
 
 @contextmanager
-def service_process(folder: Path, *options: str) -> Iterator[tuple[int, str]]:
-    """Serve a data folder with further `options`; yield the id of the process and its address."""
-    serve = ["hummingbit", "serve", "--data-dir", str(folder), "--port", "0", "--no-access-log"]
-    with running(*serve, *options) as process:
+def service_process(
+    folder: Path, *options: str, cwd: Path | None = None
+) -> Iterator[tuple[int, str]]:
+    """Serve a data folder with further `options`; yield the id of the process and its address.
+
+    `cwd` is another checkout, whose service it is to be.
+    """
+    data = str(folder.resolve())
+    serve = ["hummingbit", "serve", "--data-dir", data, "--port", "0", "--no-access-log"]
+    with running(*serve, *options, cwd=cwd) as process:
         yield process
 
 
 @contextmanager
-def running(*module: str) -> Iterator[tuple[int, str]]:
+def running(*module: str, cwd: Path | None = None) -> Iterator[tuple[int, str]]:
     """Run a module that prints its address last in its first line; yield its process and that."""
     command = [sys.executable, "-m", *module]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd) as process:
         try:
             assert process.stdout is not None  # noqa: S101 - for the type checker
             yield process.pid, process.stdout.readline().split()[-1]

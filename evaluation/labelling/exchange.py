@@ -18,8 +18,8 @@ from hummingbit.corpus.json_rows import distinct_keys
 from hummingbit.corpus.lines import LineError, ReadError
 from hummingbit.corpus.qrels import parse_grade, parse_qrels
 from hummingbit.evaluation.trec import from_trec_id, to_trec_id
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.foundation.times import now
 from hummingbit.index.collection import Collection
 from hummingbit.index.store.annotations import (
@@ -60,7 +60,7 @@ def read_records(
     judgements: list[Judgement] = []
     for number, line in enumerate(lines, start=1):
         if number % LINES_PER_CHECKPOINT == 0:
-            checkpoint()
+            check_cancelled()
         if not line.strip():
             continue
         try:

@@ -16,7 +16,7 @@ from hummingbit.evaluation.labelling.suggestions import (
     class_scores,
     labelled_pool,
 )
-from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.collection import Collection
 from hummingbit.index.filters import Exists, HasId, Or
 from hummingbit.index.store.annotations import DocumentLabel, Judgement, agreed_labels
@@ -86,7 +86,7 @@ def _agreements(on: str, answers: Iterable[tuple[str, Hashable, Hashable]]) -> l
     agreements = []
     busiest = sorted(by_person, key=lambda who: (-len(by_person[who]), who))[:MAX_PEOPLE]
     for first, second in combinations(sorted(busiest), 2):
-        checkpoint()
+        check_cancelled()
         ours, theirs = by_person[first], by_person[second]
         pairs = [(ours[item], theirs[item]) for item in ours if item in theirs]
         if pairs:
@@ -136,7 +136,7 @@ def expected_gain(pool: Pool) -> ExpectedGain | None:
     for share in SHARES:
         n_correct, sizes = 0, []
         for fold in range(FOLDS):
-            checkpoint()
+            check_cancelled()
             held_out = order[fold::FOLDS]
             training = np.delete(order, np.s_[fold::FOLDS])
             # The order is random, so the first rows are a random share.

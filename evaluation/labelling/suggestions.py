@@ -20,8 +20,9 @@ from hummingbit.encoder.codes import codes_from_hex, unpack_codes, whole_codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.arrays import unit_rows
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.foundation.slices import begin_stage, checkpoint, stepping_aside, unbroken
+from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.collection import Collection
 from hummingbit.index.encoding import batches
 from hummingbit.index.rankings import BM25, RANKINGS
@@ -167,7 +168,7 @@ class VectorCache:
         key = (collection.incarnation, sample)
         vectors = self._get(key)
         if vectors is None:
-            with stepping_aside(), self._computing, unbroken():
+            with self._computing:
                 vectors = self._get(key)
                 if vectors is None:
                     documents = _read_documents(collection, sample)
@@ -217,7 +218,7 @@ def vectorize_documents(
     codes = codes_from_hex([document.code for document in documents], 4 * len(documents[0].code))
     _, buckets = np.unique(whole_codes(codes), return_inverse=True)
     features = _features(documents, encoder)
-    checkpoint()
+    check_cancelled()
     if features is None:
         features = 2 * unpack_codes(codes).astype(np.float32) - 1
     return DocumentVectors(documents, unit_rows(features), buckets.reshape(-1))
@@ -238,7 +239,7 @@ def _features(documents: Sequence[StoredDocument], encoder: Encoder | None) -> F
         return None
     if encoder.kind == "text" and all(document.text is not None for document in documents):
         rows = encoder.features.transform([str(document.text) for document in documents])  # type: ignore[arg-type]
-        checkpoint()
+        check_cancelled()
         return _project(rows)
     vectors = [document.vector for document in documents if document.vector is not None]
     if encoder.kind == "text" or len(vectors) < len(documents):
@@ -297,7 +298,7 @@ def herd(
     candidates = _drawn(available, max(HERDING_CANDIDATES, n), rng)
     nearest = np.zeros(len(covered), dtype=np.float32)
     for start in range(0, len(labelled), HERDED_AT_ONCE):
-        checkpoint()
+        check_cancelled()
         known = vectors[labelled[start : start + HERDED_AT_ONCE]]
         nearest = np.maximum(nearest, _kernel(known, vectors[covered]).max(axis=0))
     alike = _kernel(vectors[candidates], vectors[covered])
@@ -307,7 +308,7 @@ def herd(
     gains = np.maximum(alike - nearest, 0) @ weight
     chosen: list[int] = []
     while len(chosen) < n:
-        checkpoint()
+        check_cancelled()
         best = int(gains.argmax())
         gains[best] = np.maximum(alike[best] - nearest, 0) @ weight
         if int(gains.argmax()) == best:

@@ -30,7 +30,6 @@ from hummingbit.evaluation.labelling.suggestions import (
     small_margin,
     spread_over_buckets,
 )
-from hummingbit.foundation.slices import checkpoint
 
 # TCM turns from typical to uncertain documents at this many labels for each class, but no sooner
 # than at FIRST_LABELS.
@@ -79,7 +78,6 @@ def typiclust(pool: Pool, n: int, seed: int) -> Rows:
     queues: dict[int, list[int]] = {}
     chosen: list[int] = []
     while len(chosen) < n:
-        checkpoint()
         # Clusters of a few documents come last: they are outliers.
         c = min(
             (c for c in range(k) if remaining[c]),
@@ -100,7 +98,6 @@ def _typicality(vectors: Floats, others: Floats) -> npt.NDArray[np.float64]:
     neighbours = min(TYPICAL_NEIGHBOURS, len(others))
     typicality = np.empty(len(vectors))
     for start in range(0, len(vectors), TYPED_AT_ONCE):
-        checkpoint()
         block = slice(start, start + TYPED_AT_ONCE)
         similarity = vectors[block] @ others.T
         nearest = np.partition(similarity, -neighbours, axis=1)[:, -neighbours:]
@@ -122,7 +119,6 @@ def _core_set(pool: Pool, n: int, seed: int) -> Rows:
         return np.concatenate([first, _core_set(rest, n - 1, seed)])
     nearest = np.full(len(pool.vectors), -np.inf, dtype=np.float32)
     for start in range(0, len(pool.labelled), SAMPLED_AT_ONCE):
-        checkpoint()
         labelled = pool.vectors[pool.labelled[start : start + SAMPLED_AT_ONCE]]
         nearest = np.maximum(nearest, (pool.vectors @ labelled.T).max(axis=1))
     unavailable = np.ones(len(pool.vectors), dtype=np.bool_)
@@ -130,7 +126,6 @@ def _core_set(pool: Pool, n: int, seed: int) -> Rows:
     nearest[unavailable] = np.inf
     chosen: list[int] = []
     for _ in range(n):
-        checkpoint()
         chosen.append(int(nearest.argmin()))
         nearest = np.maximum(nearest, pool.vectors @ pool.vectors[chosen[-1]])
         nearest[chosen[-1]] = np.inf
@@ -147,7 +142,6 @@ def _badge(pool: Pool, n: int, seed: int) -> Rows:
     rng = np.random.default_rng((seed, len(pool.labelled)))
     chosen, distances = [int(lengths.argmax())], np.full(len(available), np.inf)
     while len(chosen) < n:
-        checkpoint()
         last = chosen[-1]
         products = (errors @ errors[last]) * (vectors @ vectors[last])
         distances = np.minimum(distances, np.maximum(lengths + lengths[last] - 2 * products, 0))

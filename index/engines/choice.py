@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.compiled import (
     CompiledIndex,
@@ -163,7 +162,6 @@ class SizedCodes:
         words = kernel.words_of(queries)
         step = max(1, COMPARED_AT_ONCE // max(1, len(self._words))) if kernel.native else 1
         for start in range(0, len(queries), step):
-            checkpoint()
             some = slice(start, start + step)
             self._add(words[some], counts[some])
         return counts

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes
-from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.engines import kernel
 
 Integers = npt.NDArray[np.int64]
@@ -69,7 +69,7 @@ def pairs_within(
     keys = _keys(words, lengths)
     total = math.comb(len(keys), agreeing)
     for done, chosen in enumerate(itertools.combinations(range(len(keys)), agreeing)):
-        checkpoint()
+        check_cancelled()
         if tell is not None:
             tell(done, total)
         key = np.zeros(len(codes), dtype=np.int64)
@@ -133,7 +133,7 @@ def _pairs_of_kernel(words: Words, keys: Words, order: Integers, radius: int) ->
     seconds, distances = np.empty_like(firsts), np.empty(PAIRS_AT_ONCE, dtype=np.uint16)
     i, j = 0, 1
     while i < len(words):
-        checkpoint()
+        check_cancelled()
         n, i, j = kernel.native.pairs(
             *(len(words), words.shape[1], columns, keys, radius),
             *(i, j, PAIRS_AT_ONCE, firsts, seconds, distances),
@@ -147,7 +147,7 @@ def _near(
     columns: list[Words], left: Integers, right: Integers, order: Integers, radius: int
 ) -> Iterator[Pairs]:
     """Yield the pairs of positions within `radius`, translated by `order`."""
-    checkpoint()
+    check_cancelled()
     first, *others = columns
     distances = np.bitwise_count(first[left] ^ first[right]).astype(np.uint16)
     for column in others:

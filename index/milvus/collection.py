@@ -32,7 +32,6 @@ from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import stepping_aside, unbroken
 from hummingbit.index.backend import BATCH_SIZE, CheckReplaced
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.collection import SearchableCollection
@@ -248,7 +247,7 @@ class MilvusCollection(SearchableCollection):
         )
         ready = list(encoded) if isinstance(documents, Sequence) else encoded
         ids: set[str] = set()
-        with stepping_aside(), self._one_writer(), unbroken():
+        with self._one_writer():
             if isinstance(ready, list):
                 self._check(check, {entity["id"] for _, entities in ready for entity in entities})
             for size, entities in ready:
@@ -365,6 +364,10 @@ class MilvusCollection(SearchableCollection):
     def knows_filter(self, filter: Filter | None) -> bool:  # noqa: A002
         """Return whether there is no filter: Milvus reads payloads for every search with one."""
         return filter is None and self._filter is None
+
+    def is_built_for(self, ranking: str | None) -> bool:  # noqa: ARG002
+        """See :meth:`hummingbit.index.backend.CollectionBackend.is_built_for`."""
+        return True  # Milvus builds what it needs
 
     def count(self, filter: Filter | None = None) -> int:  # noqa: A002
         """Return the number of documents, or of those that match the filter."""

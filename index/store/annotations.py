@@ -16,7 +16,6 @@ from typing import Any, Generic, TypeVar
 from hummingbit.corpus.labels import name_of
 from hummingbit.corpus.qrels import check_grade
 from hummingbit.foundation.errors import InputError, abbreviate
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.foundation.times import now
 from hummingbit.index.errors import StoreError
 from hummingbit.index.store.connections import has_table, in_chunks
@@ -338,7 +337,6 @@ def read_records(
     cursor = connection.execute(query, {**values, "limit": limit})
     records: list[Record] = []
     while some := cursor.fetchmany(RECORDS_AT_ONCE):
-        checkpoint()
         records += [_parse_record(table, row) for row in some]
     return records
 
@@ -436,9 +434,7 @@ def damaged_records(connection: sqlite3.Connection) -> Iterator[str]:
     for table in tables:
         query = f"SELECT {table.columns}, checksum FROM {table.name}"  # noqa: S608
         rows: Iterable[tuple[Any, ...]] = connection.execute(query)
-        for at, row in enumerate(rows):
-            if at % RECORDS_AT_ONCE == 0:
-                checkpoint()
+        for row in rows:
             try:
                 _parse_record(table, row)
             except StoreError as error:

@@ -15,7 +15,6 @@ from typing import Any
 
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.processes import Inherited, Process, keep, note
-from hummingbit.foundation.slices import about_to_hold, about_to_wait, checkpoint
 from hummingbit.index.errors import StoreClosed, StoreError, StoreReplaced, store_error
 from hummingbit.index.records import StoredRow, parse_payload
 
@@ -245,8 +244,6 @@ class Connections(Inherited):
             except StoreReplaced:
                 with suppress(IndexError):
                     return idle.pop()
-                about_to_wait()
-                checkpoint()
                 if not self._reading or time.monotonic() > deadline:
                     raise
             time.sleep(0.01)
@@ -324,8 +321,6 @@ class RowReader:
         is_large = with_payload or with_text
         size = 0
         for start in range(0, len(rows), PARAMETERS):
-            if start:
-                checkpoint()
             some = rows[start : start + PARAMETERS]
             marks = ",".join("?" * len(some))
             if not is_large:
@@ -340,7 +335,6 @@ class RowReader:
                 if size > MAX_READ:
                     message = f"the hits hold more than {MAX_READ:,} characters; request fewer"
                     raise InputError("limit", message)
-                about_to_hold(length)
                 stored[row] = (id_, None if payload is None else parse_payload(payload), text, code)
         return stored
 
@@ -412,7 +406,6 @@ def in_chunks(
     """Run `query`, which ends with ``IN``, for all `values` and return its rows."""
     rows: list[tuple[Any, ...]] = []
     for start in range(0, len(values), PARAMETERS):
-        checkpoint()
         chunk = values[start : start + PARAMETERS]
         rows += connection.execute(f"{query}({','.join('?' * len(chunk))})", chunk)
     return rows

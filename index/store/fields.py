@@ -26,7 +26,6 @@ import numpy as np
 import orjson
 
 from hummingbit.foundation.processes import ProcessLock
-from hummingbit.foundation.slices import about_to_build, about_to_wait, acquired, checkpoint
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.filters import And, Filter, HasId, Not, Or, fields_of, ids_of, read_payload
 from hummingbit.index.schema import last_row, number_in_meta
@@ -194,7 +193,6 @@ def documents_between(
     values = "group_concat(row), group_concat(payload)"
     query = f"SELECT {values} FROM documents WHERE row > ? AND row <= ?"  # noqa: S608 - fixed
     for start in range(after, up_to, DOCUMENTS_AT_ONCE):
-        checkpoint()
         limits = start, min(start + DOCUMENTS_AT_ONCE, up_to)
         rows, payloads = connection.execute(query, limits).fetchone()
         if rows is not None:
@@ -250,8 +248,6 @@ def updated_column(connection: sqlite3.Connection, earlier: Column) -> Column:
         (read,) = read_columns(connection, [earlier.field])
         return read
     changed = changed[changed <= earlier.last_row]
-    if last - earlier.last_row + len(changed) > FEW_ROWS:
-        about_to_build()
     reader = ColumnReader(earlier.field, last)
     for documents in chain(
         documents_of(connection, changed), documents_between(connection, earlier.last_row, last)
@@ -265,7 +261,6 @@ def rows_by_payloads(connection: sqlite3.Connection, filter_: Filter, rows: Rows
     query = "SELECT row, id, payload FROM documents WHERE row IN "
     matching: list[int] = []
     for start in range(0, len(rows), DOCUMENTS_AT_ONCE):
-        checkpoint()
         stored = in_chunks(connection, query, rows[start : start + DOCUMENTS_AT_ONCE].tolist())
         matching += [
             row for row, id_, payload in stored if filter_.matches(read_payload(payload), id_)
@@ -285,8 +280,6 @@ def document_rows(connection: sqlite3.Connection, source: str = "documents") -> 
 
 
 MAX_BYTES_OF_ROWS = 128 << 20
-# What a search that others may wait for reads at most.
-FEW_ROWS = 500
 # Rows of a filter are tested one by one if so few are new or changed; else columns are brought up
 # to date, which takes as long as some thousand tests.
 MOST_TESTED = 2_000
@@ -327,7 +320,6 @@ class PayloadFields:
 
         Raises:
             TooManyValuesError: if the values of the field take too much memory.
-            BeyondAllowance: if the column may not be read here.
             StoreError: if the store cannot be read.
         """
         cached = self._columns.get(field)
@@ -337,13 +329,9 @@ class PayloadFields:
 
     def columns(self, fields: Collection[str]) -> dict[str, Column]:
         """Return the columns of some fields, all of one generation; see :meth:`column`."""
-        known = [self._columns.get(field) for field in fields]
-        if None in known:
-            about_to_build()
-        about_to_wait()
         with ExitStack() as stack:
             for number in sorted({hash(field) % LOCKS for field in fields}):
-                stack.enter_context(acquired(self._locks[number]))
+                stack.enter_context(self._locks[number])
             connection = stack.enter_context(self._store.read_transaction())
             now = number_in_meta(connection, "generation")
             columns: dict[str, Column] = {}
@@ -365,7 +353,7 @@ class PayloadFields:
         """Return the rows that match a filter, of `generation` if they are cached, or else of now.
 
         Raises:
-            BeyondAllowance, StoreError: as :meth:`column`.
+            StoreError: as :meth:`column`.
         """
         with self._lock:
             cached = self._rows.get(filter_)

@@ -23,8 +23,9 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.expiry import EXPIRES_AT, expiry_of
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import Codes, code_to_hex
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import counted
-from hummingbit.foundation.slices import about_to_hold, begin_stage, checkpoint, release_interpreter
+from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import StoreError
 from hummingbit.index.filters import Filter, ids_of
@@ -435,7 +436,6 @@ class Changes:
         changed: list[int] = []
         expiries: list[tuple[int, float | None]] = []
         for start in range(0, len(rows), UPDATED_AT_ONCE):
-            release_interpreter()
             stored = self._whole(rows[start : start + UPDATED_AT_ONCE])
             befores = _parse_payloads([payload for *_, payload in stored])
             afters = payloads_to_json([*map(update.apply, befores)])
@@ -767,7 +767,6 @@ class DocumentReader(Database):
         query = f"SELECT row, code, payload FROM {unexpired(connection)} ORDER BY row"  # noqa: S608 - fixed parts
         cursor = connection.execute(query)
         while some := cursor.fetchmany(ROWS_AT_ONCE):
-            checkpoint()
             codes = self._pack_codes([code for _, code, _ in some])
             payloads = _parse_payloads([payload for _, _, payload in some])
             yield [row for row, _, _ in some], codes.tobytes(), payloads
@@ -872,16 +871,13 @@ class DocumentReader(Database):
         """Read stored documents in slices."""
         documents: list[StoredDocument] = []
         remaining = iter(stored)
-        checkpoint()
         while some := [*islice(remaining, ROWS_AT_ONCE)]:
             documents += self._parse_some(some)
-            checkpoint()
         return documents
 
     def _parse_some(self, stored: Sequence[tuple[Any, ...]]) -> list[StoredDocument]:
         """Check documents and parse them; their codes and payloads are parsed together."""
         for _, id_, code, text, vector, payload, mark in stored:
-            about_to_hold(len(payload) + len(text or "") + len(vector or b""))
             if checksum(id_, code, payload, text, vector) != mark:
                 message = f"document {id_!r} does not match its checksum"
                 raise StoreError(f"{self.path}: is damaged: {message}")
@@ -1245,7 +1241,7 @@ def _documents(
     for checked, stored in enumerate(connection.execute(query)):
         row, id_, code, payload, text, vector, mark = stored
         if checked % ROWS_AT_ONCE == 0:
-            checkpoint()
+            check_cancelled()
         # A code of the wrong length counts as that of a document without passages.
         n = max(1, column.count(len(code)))
         rows.extend(column.index_rows(row, len(code)) or column.index_rows(row, column.code_size))

@@ -1,4 +1,4 @@
-"""Admits requests by host, origin and key, limits how many run at a time, and refuses others.
+"""Admits requests by host, origin and key, and refuses others.
 
 A service without keys accepts every request that reaches it, and any web page can make a browser on
 the same machine send requests to 127.0.0.1. If the page's own name resolves to 127.0.0.1 (DNS
@@ -10,7 +10,6 @@ Nothing here reads a body, so a refused request costs next to nothing.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -19,12 +18,9 @@ import math
 import os
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection
 from urllib.parse import urlsplit
 
-import anyio
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hummingbit.index.filters import parse_filter
@@ -36,26 +32,12 @@ from hummingbit.service.http.keys import (
     read_keys,
     request_key,
 )
-from hummingbit.service.http.monitoring import Metrics
-from hummingbit.service.http.problems import ProblemError, problem_response
-from hummingbit.service.http.protocol import Arrival, answer_now_of
+from hummingbit.service.http.limits import Headers, refuse
+from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.settings import Settings
 
 # Refusals.
-#
-# A client that is still sending when the connection closes would never see the response. So the
-# rest of its body is read and discarded, within bounds, before the response is sent.
 
-
-Headers = Mapping[bytes, bytes]
-"""The headers of a request, names in lower case; of a header that is sent twice, the first."""
-
-CODING = b"content-encoding"
-DISCARDED_BYTES = 64 << 20
-DISCARDING_SECONDS = 10.0
-# A body this small is read and discarded, so that the connection can be used again.
-SMALL_BODY_BYTES = 64 << 10
-SMALL_BODY_SECONDS = 1.0
 
 DOT_SEGMENT = re.compile(rb"/\.\.?(?=/|$)")
 
@@ -97,72 +79,6 @@ def dot_segment(raw_path: bytes) -> ProblemError | None:
     return ProblemError(400, "invalid_path", message)
 
 
-def check_not_coded(headers: Headers) -> None:
-    """Raise a ProblemError, 415, if a body is compressed or coded in another way."""
-    coding = headers[CODING].decode("latin-1").strip()
-    if coding.lower() not in {"", "identity"}:
-        message = f"Content-Encoding is {coding[:80]!r}; send the body uncompressed"
-        accepted = {"Accept-Encoding": "identity"}
-        raise ProblemError(415, "unsupported_media_type", message, headers=accepted)
-
-
-async def refuse(scope: Scope, receive: Receive, send: Send, problem: ProblemError) -> None:
-    """Respond with `problem`, without reading more than 64 KiB of the body."""
-    if not await _drain_small_body(scope["state"]["headers"], receive):
-        # The rest of the body is never read, so the connection ends with the response.
-        problem.headers = {**(problem.headers or {}), "Connection": "close"}
-    await problem_response(Request(scope), problem)(scope, receive, send)
-
-
-async def refuse_body(limit: int, receive: Receive, *, more: bool) -> None:
-    """Raise a ProblemError, 413; if there is `more` of the body, discard it first."""
-    if more:
-        await discard_body(receive, DISCARDED_BYTES, DISCARDING_SECONDS)
-    raise ProblemError(413, "body_too_large", f"the body has more than {limit:,} bytes, the limit")
-
-
-async def refuse_late(
-    scope: Scope, receive: Receive, send: Send, seconds: float, *, body_is_complete: bool
-) -> None:
-    """Respond to a request that takes too long: 408 if its body is incomplete, otherwise 503."""
-    limit = f"within {seconds:g} s"
-    if body_is_complete or not _has_body(scope["state"]["headers"]):
-        message = f"there was no response {limit}; a write may still complete"
-        problem = ProblemError(503, "timed_out", message)
-    else:
-        problem = ProblemError(408, "body_too_slow", f"the body was not sent {limit}")
-    problem.headers = {"Connection": "close", **(problem.headers or {})}
-    await problem_response(Request(scope), problem)(scope, receive, send)
-
-
-async def discard_body(receive: Receive, max_bytes: int, seconds: float) -> bool:
-    """Read and discard the rest of a body, within bounds; tell whether it ended."""
-    discarded = 0
-    with anyio.move_on_after(seconds):
-        while discarded < max_bytes:
-            message = await receive()
-            discarded += len(message.get("body", b""))
-            if not message.get("more_body", False):
-                return True
-    return False
-
-
-async def _drain_small_body(headers: Headers, receive: Receive) -> bool:
-    """Read and discard a small body; tell whether nothing of the body is left."""
-    if not _has_body(headers):
-        return True
-    declared = int(headers.get(b"content-length", b"0"))
-    if b"transfer-encoding" in headers or b"expect" in headers or declared > SMALL_BODY_BYTES:
-        return False
-    with suppress(ProblemError):  # the limit of bodies at this address may be smaller
-        return await discard_body(receive, declared, SMALL_BODY_SECONDS)
-    return False
-
-
-def _has_body(headers: Headers) -> bool:
-    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
-
-
 # The header ``Min-Generation``: the response must reflect that generation or a later one.
 
 
@@ -183,7 +99,7 @@ def invalid_generation(headers: Headers) -> ProblemError:
     return ProblemError(422, "invalid_request", f"Min-Generation is {value!r}; {rule}")
 
 
-# Admission, keys and turns.
+# Admission and keys.
 
 
 _log = logging.getLogger("hummingbit.service")
@@ -192,12 +108,9 @@ _log = logging.getLogger("hummingbit.service")
 KEYLESS_PATHS = {"/livez"}
 # A browser loads the console before its user can enter a key. Its files hold no data.
 CONSOLE_PATH = "/console"
-# These respond however busy the service is.
-UNQUEUED_PATHS = {"/livez", "/readyz", "/metrics"}
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 KEY_HEADERS = {b"authorization", b"x-api-key"}
 OWN_SITES = {b"same-origin", b"none"}
-LARGE_BODY = 1 << 20
 
 
 class Admission:
@@ -222,7 +135,6 @@ class Admission:
         `own_host` and the loopback names of this machine. Pages of `origins` may send any request.
         """
         self._app = app
-        self._answer_now = answer_now_of(app)
         self._keyring = keyring
         self._hosts = {host.lower() for host in hosts}
         self._own_host = own_host.lower()
@@ -230,6 +142,9 @@ class Admission:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it without reading more than 64 KiB of its body."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         if scope["path"] == "/" and asks_for_a_page(scope):
             # It redirects to the page, which asks for a key itself.
             scope = {**scope, "path": CONSOLE_PATH, "raw_path": CONSOLE_PATH.encode()}
@@ -238,17 +153,6 @@ class Admission:
             await self._app(scope, receive, send)
         else:
             await refuse(scope, receive, send, problem)
-
-    def answer_now(self, arrived: Sequence[Arrival | None]) -> list[bytes | None]:
-        """Pass requests on to be answered at once; those that are refused take the usual way."""
-        if self._answer_now is None:
-            return [None] * len(arrived)
-        return self._answer_now(
-            [
-                request if request and self._problem_of(request[0]) is None else None
-                for request in arrived
-            ]
-        )
 
     def _problem_of(self, scope: Scope) -> ProblemError | None:
         """Return why a request is refused, or None; set the role in the state of its scope."""
@@ -419,75 +323,3 @@ class Keyring:
         except OSError:
             return None
         return status.st_ino, status.st_mtime_ns, status.st_mode
-
-
-class Turns:
-    """Limits how many requests run at a time and how many wait; further ones get 429.
-
-    A large body takes a multiple of its size in memory, so fewer of such requests run at a time.
-    """
-
-    def __init__(self, running: int, waiting: int, large: int, metrics: Metrics) -> None:
-        """Let `running` requests run, at most `large` of them with a large body."""
-        self._turns = asyncio.Semaphore(running)
-        self._large = asyncio.Semaphore(large)
-        self._max_waiting = waiting
-        self._metrics = metrics
-
-    @property
-    def are_taken(self) -> bool:
-        """Whether the next request has to wait for a turn."""
-        return self._turns.locked()
-
-    async def take(self, size: int = 0) -> Turn:
-        """Wait for a turn, which the caller gives back.
-
-        `size` is the size of the request's body in bytes.
-
-        Raises:
-            ProblemError: 429 if too many requests wait already.
-        """
-        metrics = self._metrics
-        is_large = size > LARGE_BODY
-        must_wait = self._turns.locked() or (is_large and self._large.locked())
-        if must_wait and metrics.waiting >= self._max_waiting:
-            metrics.refused.inc()
-            message = f"{metrics.waiting} requests are already waiting; try again later"
-            raise ProblemError(429, "too_many_requests", message)
-        metrics.waiting += 1
-        try:
-            if is_large:
-                await self._large.acquire()
-            try:
-                await self._turns.acquire()
-            except BaseException:
-                if is_large:
-                    self._large.release()
-                raise
-        finally:
-            metrics.waiting -= 1
-        return Turn(self._turns, self._large if is_large else None)
-
-
-class Turn:
-    """A turn that a request holds.
-
-    An expensive request calls :meth:`pass_on` to give its turn back early: it waits elsewhere, and
-    does not hold up cheap ones. A large body counts until :meth:`give_back`.
-    """
-
-    def __init__(self, turns: asyncio.Semaphore, large: asyncio.Semaphore | None) -> None:
-        self._turns: asyncio.Semaphore | None = turns
-        self._large = large
-
-    def pass_on(self) -> None:
-        """Let the next request have the turn."""
-        if self._turns is not None:
-            self._turns.release()
-            self._turns = None
-
-    def give_back(self) -> None:
-        """End the turn. Call it once."""
-        self.pass_on()
-        if self._large is not None:
-            self._large.release()

@@ -1,32 +1,37 @@
-"""Prometheus metrics, of one process or added up over several; the access log; traces."""
+"""Prometheus metrics, the access log, and traces."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
+from anyio import CapacityLimiter
+from fastapi.telemetry import TelemetryConfig
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    Histogram,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hummingbit.foundation.errors import install_command
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.service.http.protocol import Connections
+from hummingbit.service.http.connections import Connections
+from hummingbit.service.http.problems import INTERNAL, ProblemError, problem_response
 from hummingbit.service.logs import FIELDS
 from hummingbit.service.settings import SettingsError
 
@@ -34,9 +39,11 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable of prometheus_client that several processes of a service have."""
 LOOP_WATCH_SECONDS = 0.02
 STAGES = ("encode", "search", "store")
-METHODS = {"OTHER", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # In seconds, from a search of a small collection to an evaluation.
 BUCKETS = (
     *(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
@@ -44,151 +51,108 @@ BUCKETS = (
 )
 
 
+# Prometheus' text format would have another time series for each of those below.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
 class Metrics:
-    """The metrics of one application, in a registry of their own."""
+    """The metrics of an application, in registries of their own.
+
+    The processes of one service count in files of the folder ``PROMETHEUS_MULTIPROC_DIR``, and each
+    of them reports what all have counted.
+    """
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
-        requests = Histograms(
+        self._counted, self._read = CollectorRegistry(), CollectorRegistry()
+        ProcessCollector(registry=self._read)
+        PlatformCollector(registry=self._read)
+        requests = Histogram(
             "hummingbit_request_seconds",
             "Time from a request's headers to the end of its response, by route template.",
             ("method", "route", "status"),
+            buckets=BUCKETS,
+            registry=self._counted,
         )
-        self._registry.register(requests)
-        self.requests = RequestTimes(requests)
-        stages = Histograms(
+        self.request_times = cache(requests.labels)
+        """Returns the histogram of the seconds of requests, by method, route and status."""
+        stages = Histogram(
             "hummingbit_stage_seconds",
             "Time in a stage of a request: encoding, searching codes, reading documents.",
             ("stage",),
+            buckets=BUCKETS,
+            registry=self._counted,
         )
-        self._registry.register(stages)
-        self._timed = (requests, stages)
         self.stages = {stage: stages.labels(stage) for stage in STAGES}
         """The histogram of each of :data:`STAGES`, in seconds."""
-        self._longest_delay = 0.0
-        Gauge(
-            "hummingbit_longest_event_loop_delay_seconds",
-            "The longest time since the start that the event loop was late, whatever the reason.",
-            registry=self._registry,
-        ).set_function(lambda: self._longest_delay)
-        self.waiting = 0
-        Gauge(
-            "hummingbit_waiting_requests", "Requests that wait for a turn.", registry=self._registry
-        ).set_function(lambda: self.waiting)
         self.refused = Counter(
             "hummingbit_refused_requests",
-            "Requests refused with 429 because the queue was full.",
-            registry=self._registry,
+            "Requests refused with 429 because too many were under way.",
+            registry=self._counted,
+        )
+        self._gauges: list[tuple[Gauge, Callable[[], float]]] = []
+        self._longest_delay = 0.0
+        self._watch(
+            "hummingbit_longest_event_loop_delay_seconds",
+            "The longest time since the start that the event loop was late, whatever the reason.",
+            lambda: self._longest_delay,
+            "max",
         )
 
     def watch(self, folder: DataFolder) -> None:
         """Report the sizes of the collections of `folder` at every scrape."""
-        self._registry.register(_Sizes(folder))
+        self._read.register(_Sizes(folder))
+
+    def watch_limiter(self, limiter: CapacityLimiter) -> None:
+        """Report how many requests wait for a limiter."""
+        self._watch(
+            "hummingbit_waiting_requests",
+            "Long requests that wait until others have ended.",
+            lambda: limiter.statistics().tasks_waiting,
+        )
 
     def watch_connections(self, connections: Connections) -> None:
         """Report how many connections are open and how many were refused."""
-        Gauge(
-            "hummingbit_open_connections", "Open connections.", registry=self._registry
-        ).set_function(lambda: connections.open)
-        Gauge(
+        self._watch("hummingbit_open_connections", "Open connections.", lambda: connections.open)
+        self._watch(
             "hummingbit_refused_connections",
             "Connections refused with 503 because there were too many.",
-            registry=self._registry,
-        ).set_function(lambda: connections.refused)
+            lambda: connections.refused,
+            "sum",
+        )
 
     async def watch_loop(self) -> None:
-        """Measure how long the event loop is blocked: how much later than due this wakes up.
+        """Set the gauges, and measure how much later than due this wakes up.
 
-        A loop that waits for a disk, a lock or the processor counts, too: requests wait as long. A
-        delay that begins between two looks is measured from the second one, so up to
-        :data:`LOOP_WATCH_SECONDS` are missing. The durations of requests are counted meanwhile.
+        An event loop that waits for a disk, a lock or the processor counts as blocked, too:
+        requests wait as long. A delay that begins between two looks is measured from the second
+        one, so up to :data:`LOOP_WATCH_SECONDS` are missing.
         """
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + LOOP_WATCH_SECONDS
             await asyncio.sleep(LOOP_WATCH_SECONDS)
             self._longest_delay = max(self._longest_delay, loop.time() - due)
-            for histograms in self._timed:
-                histograms.count()
+            for gauge, read in self._gauges:
+                gauge.set(read())
 
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        counted = self._counted
+        if MULTIPROCESS in os.environ:
+            counted = CollectorRegistry()
+            MultiProcessCollector(counted)  # type: ignore[no-untyped-call]
+        return generate_latest(counted) + generate_latest(self._read)
 
-
-class Histogram:
-    """How often something took how long, in seconds. Thread-safe.
-
-    Durations are collected first and counted later, so a request takes no more than an append.
-    """
-
-    def __init__(self) -> None:
-        self._collected: list[float] = []
-        self.observe = self._collected.append
-        """Take one duration."""
-        self._counts = [0] * (len(BUCKETS) + 1)
-        self._sum = 0.0
-        self._lock = Lock()
-
-    def count(self) -> None:
-        """Count what was collected since the last call."""
-        with self._lock:
-            durations = self._collected[:]
-            del self._collected[: len(durations)]
-            for seconds in durations:
-                self._counts[bisect_left(BUCKETS, seconds)] += 1
-                self._sum += seconds
-
-    def read(self) -> tuple[list[tuple[str, float]], float]:
-        """Return how many durations were at most each of :data:`BUCKETS`, and the sum of all."""
-        self.count()
-        with self._lock:
-            counts = accumulate(self._counts)
-            return [*zip((*map(str, BUCKETS), "+Inf"), counts, strict=True)], self._sum
-
-
-class Histograms(Collector):
-    """The histograms of a metric, by the values of its labels."""
-
-    def __init__(self, name: str, text: str, labels: tuple[str, ...]) -> None:
-        """Describe the metric by `text`."""
-        self._description = (name, text)
-        self._labels = labels
-        self._histograms: dict[tuple[str, ...], Histogram] = {}
-
-    def labels(self, *values: str) -> Histogram:
-        """Return the histogram for these values of the labels."""
-        return self._histograms.setdefault(values, Histogram())
-
-    def count(self) -> None:
-        """Count what was collected since the last call."""
-        for histogram in [*self._histograms.values()]:
-            histogram.count()
-
-    def collect(self) -> Iterator[Metric]:
-        """Return the metric for a scrape."""
-        family = HistogramMetricFamily(*self._description, labels=self._labels)
-        for values, histogram in [*self._histograms.items()]:
-            family.add_metric(values, *histogram.read())
-        yield family
-
-
-class RequestTimes(dict[tuple[str, str, int], Histogram]):
-    """The histograms of request times in seconds, by method, route template and status."""
-
-    def __init__(self, requests: Histograms) -> None:
-        super().__init__()
-        self._requests = requests
-
-    def __missing__(self, labels: tuple[str, str, int]) -> Histogram:
-        method, route, status = labels
-        if method not in METHODS:
-            # A client could invent any number of methods, and each would be another time series.
-            return self["OTHER", route, status]
-        histogram = self[labels] = self._requests.labels(method, route, str(status))
-        return histogram
+    def _watch(
+        self,
+        name: str,
+        text: str,
+        read: Callable[[], float],
+        mode: Literal["livesum", "max", "sum"] = "livesum",
+    ) -> None:
+        """Report what `read` returns; `mode` is how that of several processes is put together."""
+        gauge = Gauge(name, text, registry=self._counted, multiprocess_mode=mode)
+        self._gauges.append((gauge, read))
 
 
 class _Sizes(Collector):
@@ -218,18 +182,53 @@ class _Sizes(Collector):
 
 
 _log = logging.getLogger("hummingbit.access")
+_errors = logging.getLogger("hummingbit.service")
 
 UNMATCHED = "unmatched"
 MAX_LOGGED_PATH = 1000
 
 
-def route_of(scope: Scope) -> str:
-    """Return the template of a request's route, or :data:`UNMATCHED`."""
-    path: str = getattr(scope.get("route"), "path", UNMATCHED)
-    return path
+class Monitoring:
+    """ASGI: counts, times and logs every request, and logs what failed."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, log: bool) -> None:
+        """Write a line for every request if `log`."""
+        self._app = app
+        self._times = metrics.request_times
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; respond with 500 to one that fails by a defect."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        status = 0
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting)
+        except Exception:
+            _errors.exception("a request failed")
+            if status:  # the response is incomplete
+                raise
+            problem = ProblemError(500, "internal_error", INTERNAL, headers={"Connection": "close"})
+            await problem_response(Request(scope), problem)(scope, receive, send_noting)
+        finally:
+            seconds = time.perf_counter() - start
+            route = getattr(scope.get("route"), "path", UNMATCHED)
+            # A client could invent any number of methods, and each would be another time series.
+            method = scope["method"] if scope["method"] in METHODS else "OTHER"
+            self._times(method, route, str(status or 500)).observe(seconds)
+            if self._log and _log.isEnabledFor(logging.INFO):
+                log_access(scope, route, status or 500, seconds)
 
 
-def log_access(scope: Scope, status: int, seconds: float) -> None:
+def log_access(scope: Scope, route: str, status: int, seconds: float) -> None:
     """Log a completed request."""
     client = scope.get("client")
     # Percent-encoded as it was sent, so it cannot break a line of the log.
@@ -237,7 +236,7 @@ def log_access(scope: Scope, status: int, seconds: float) -> None:
     fields = {
         "method": scope["method"],
         "path": path,
-        "route": route_of(scope),
+        "route": route,
         "status": status,
         "duration_ms": round(seconds * 1000, 3),
         "client": client[0] if client else None,
@@ -273,93 +272,14 @@ def tracer_provider(processor: SpanProcessor) -> TracerProvider:
     return provider
 
 
-class Trace:
-    """Wraps every request in a span named after its route, a child of the caller's span.
+def telemetry(endpoint: str | None) -> TelemetryConfig:
+    """Return what FastAPI sends of itself: a span for each request, to `endpoint`, or nothing.
 
-    Names and attributes follow the semantic conventions for HTTP servers.
+    Raises:
+        SettingsError: if the extra ``otel`` is not installed.
     """
-
-    def __init__(self, app: ASGIApp, provider: TracerProvider) -> None:
-        from opentelemetry import propagate, trace  # noqa: PLC0415 - an extra
-
-        self._app = app
-        self._tracer = provider.get_tracer("hummingbit.service")
-        self._extract: Callable[[Headers], Any] = propagate.extract
-        self._server = trace.SpanKind.SERVER
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on within a span."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        caller = self._extract(Headers(scope=scope))
-        with self._tracer.start_as_current_span(
-            scope["method"], context=caller, kind=self._server
-        ) as span:
-
-            async def send_with_status(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    span.set_attribute("http.response.status_code", message["status"])
-                await send(message)
-
-            span.set_attribute("http.request.method", scope["method"])
-            span.set_attribute("url.path", scope["path"].encode("utf-8", "replace").decode())
-            try:
-                await self._app(scope, receive, send_with_status)
-            finally:
-                span.set_attribute("hummingbit.request_id", scope["state"]["request_id"])
-                route = route_of(scope)
-                span.set_attribute("http.route", route)
-                span.update_name(f"{scope['method']} {route}")
-
-
-# Of any other gauge, such as the size of a collection, the largest value is reported.
-SUMMED_GAUGES = frozenset(
-    {
-        "hummingbit_waiting_requests",
-        "hummingbit_open_connections",
-        "hummingbit_refused_connections",
-        "process_virtual_memory_bytes",
-        "process_resident_memory_bytes",
-        "process_open_fds",
-    }
-)
-
-
-def merge_metrics(texts: Sequence[str]) -> bytes:
-    """Merge metrics in Prometheus' text format, one text for each process.
-
-    Counters, histograms and :data:`SUMMED_GAUGES` are added up.
-    """
-    registry = CollectorRegistry()
-    registry.register(_MetricsOfProcesses(texts))
-    return generate_latest(registry)
-
-
-class _MetricsOfProcesses(Collector):
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = texts
-
-    def collect(self) -> Iterator[Metric]:
-        families: dict[str, Metric] = {}
-        values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
-        for text in self._texts:
-            for family in text_string_to_metric_families(text):
-                merged = families.setdefault(
-                    family.name, Metric(family.name, family.documentation, family.type)
-                )
-                samples = values.setdefault(merged.name, {})
-                is_summed = family.type != "gauge" or family.name in SUMMED_GAUGES
-                for sample in family.samples:
-                    key = (sample.name, tuple(sample.labels.items()))
-                    previous = samples.get(key)
-                    if previous is None:
-                        samples[key] = sample.value
-                    elif is_summed and not sample.name.endswith("_created"):
-                        samples[key] = previous + sample.value
-                    else:
-                        samples[key] = max(previous, sample.value)
-        for name, merged in families.items():
-            for (sample_name, labels), value in values[name].items():
-                merged.add_sample(sample_name, dict(labels), value)
-            yield merged
+    nothing: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+    if endpoint is None:
+        return nothing
+    spans = otlp_provider(endpoint)
+    return {**nothing, "tracing": True, "tracer_provider": spans, "operation_spans": False}

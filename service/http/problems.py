@@ -37,6 +37,7 @@ from hummingbit.index.errors import (
     UnknownSnapshot,
     WritesLost,
 )
+from hummingbit.service.http.request_ids import request_id
 
 _log = logging.getLogger("hummingbit.service")
 
@@ -90,6 +91,7 @@ TITLES = {
     "snapshot_failed": "The snapshot cannot be written or read",
     "method_not_allowed": "Method not allowed",
     "body_too_large": "The body is too large",
+    "line_too_large": "The line is too large",
     "invalid_range": "Invalid range",
     "range_not_satisfiable": "Range not satisfiable",
     "answer_too_large": "The response is too large",
@@ -111,6 +113,9 @@ OPENAI_PATHS = frozenset({"/v1/embeddings", "/v1/models"})
 
 # What a path may contain unquoted; RFC 3986, section 3.3.
 PATH_CHARACTERS = "/:@!$&'()*+,;="
+
+INTERNAL = "internal error; the log of the service says why"
+"""What clients get to know of a defect."""
 
 # The longest name in a pointer. A client may send a field with a name of megabytes.
 MAX_NAME = 256
@@ -186,8 +191,8 @@ def problem_response(
 ) -> Response:
     """Return `problem` as the response to `request`, with `extra` members."""
     body = problem_document(problem, request.scope["path"])
-    if request_id := request.scope.get("state", {}).get("request_id"):
-        body["request_id"] = request_id
+    if id_ := request_id.get():
+        body["request_id"] = id_
     if problem.errors:
         body["errors"] = list(problem.errors)
     if request.scope["path"] in OPENAI_PATHS:
@@ -247,7 +252,12 @@ PROBLEMS: Mapping[type[HummingbitError], Entry] = {
     CollectionExists: Entry(409, "collection_exists"),
     EncoderMismatch: Entry(409, "encoder_mismatch", _UNAVAILABLE),
     CollectionUnavailable: Entry(503, "collection_unavailable", _UNAVAILABLE),
-    EndpointError: Entry(503, "endpoint_unavailable"),
+    EndpointError: Entry(
+        503,
+        "endpoint_unavailable",
+        "the embeddings endpoint of the encoder does not answer as it must; the service's log says"
+        " how",
+    ),
     ForkedError: Entry(
         503,
         "storage_failed",

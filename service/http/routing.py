@@ -1,8 +1,9 @@
-"""The route class of this service: it checks the role, reads the body, and waits for a turn."""
+"""The route classes of this service: they check the role, read the body, and limit long work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import cached_property
 from typing import Any, cast
 
 from fastapi import Request, Response
@@ -12,10 +13,14 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hummingbit.service.http.admission import UNQUEUED_PATHS, Turns
-from hummingbit.service.http.bodies import JSONRequest, is_json
+from hummingbit.foundation.cancellation import check_cancelled
+from hummingbit.service.http.bodies import LARGE_BODY, JSONRequest, is_json
 from hummingbit.service.http.keys import FILTER_FIELD, Role, required_role
-from hummingbit.service.http.problems import ProblemError, unsupported_media_type
+from hummingbit.service.http.problems import (
+    ProblemError,
+    invalid_field,
+    unsupported_media_type,
+)
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -29,55 +34,101 @@ class _AnyText(PathConvertor):
 register_url_convertor("any_text", _AnyText())
 
 
+async def expensive() -> None:
+    """Mark a route, as a dependency: its requests wait for the limiter of long ones."""
+
+
 class JSONRoute(APIRoute):
     """A route that requires a role and passes its function a :class:`JSONRequest`.
 
-    It checks the role before it reads the body, and reads the body before the request takes a turn,
-    so a client that sends slowly holds up nobody. A route with a body of another kind, such as JSON
-    lines, streams it, and such routes have turns of their own.
+    It checks the role before it reads the body, and reads the body before the request waits for the
+    limiter of long ones, so a client that sends slowly holds up nobody. A request is long if its
+    route is marked as :func:`expensive`, or its body is large. A route with a body of another kind,
+    such as JSON lines, streams it.
     """
 
     def get_route_handler(self) -> Handler:
         """Return the function that answers requests."""
         handler = super().get_route_handler()
-        required = required_role(self.openapi_extra)
-        is_filtered = FILTER_FIELD in (self.openapi_extra or {})
-        has_effect = bool((self.methods or set()) - {"GET", "HEAD"})
-        model: type[BaseModel] | None = None
-        if self.body_field is not None:
-            model = cast(type[BaseModel], self.body_field.field_info.annotation)
-        streams = "requestBody" in (self.openapi_extra or {})
+        model = self.body_model()
+        is_long = any(one.dependency is expensive for one in self.dependencies)
 
         async def handle(request: Request) -> Response:
-            check_role(request, required)
-            if not is_filtered and request.scope["state"]["filter"] is not None:
-                raise beyond_filter(self.summary or self.path)
-            state = request.app.state
-            if has_effect and required > Role.READ and state.settings.read_only:
-                message = "this service is read-only; send the request to the service that writes"
-                raise ProblemError(403, "read_only", message)
-            if has_effect and not streams and model is None:
-                _check_empty_or_json(request)
+            self.admit(request)
             json_request = JSONRequest(request.scope, request.receive, model)
-            turns: Turns = state.streaming_turns if streams else state.turns
             try:
                 size = 0 if model is None else len(await json_request.body())
-                if self.path in UNQUEUED_PATHS:
+                if not is_long and size <= LARGE_BODY:
                     return await handler(json_request)
-                turn = await turns.take(size)
-                try:
-                    request.scope["state"]["give_back_turn"] = turn.pass_on
-                    if request.scope["state"].get("expired"):
-                        return Response(status_code=503)  # the gateway has responded
+                async with request.app.state.long:
+                    check_cancelled()  # it may have waited until its deadline
                     return await handler(json_request)
-                finally:
-                    turn.give_back()
             except ClientDisconnect:
                 return Response(status_code=400)  # nobody receives it
             finally:
-                state.held_bytes.remove(json_request.held_bytes)
+                request.app.state.held_bytes.remove(json_request.held_bytes)
 
         return handle
+
+    def body_model(self) -> type[BaseModel] | None:
+        """Return the model of the body, or None without a JSON body."""
+        if self.body_field is None:
+            return None
+        return cast(type[BaseModel], self.body_field.field_info.annotation)
+
+    @cached_property
+    def required(self) -> Role:
+        """The role that the route requires."""
+        return required_role(self.openapi_extra)
+
+    def admit(self, request: Request) -> None:
+        """Check what is known of a request before its body is read.
+
+        Raises:
+            ProblemError: 403 if its key does not allow it or the service is read-only, 415 if it
+                has a body of another media type.
+        """
+        extra = self.openapi_extra or {}
+        check_role(request, self.required)
+        if FILTER_FIELD not in extra and request.scope["state"]["filter"] is not None:
+            raise beyond_filter(self.summary or self.path)
+        if request.method in {"GET", "HEAD"}:
+            return
+        if self.required > Role.READ and request.app.state.settings.read_only:
+            message = "this service is read-only; send the request to the service that writes"
+            raise ProblemError(403, "read_only", message)
+        if "requestBody" not in extra and self.body_field is None:
+            _check_empty_or_json(request)
+
+
+class PlainRoute(JSONRoute):
+    """A route that FastAPI describes, and does not serve.
+
+    Its function gets the request, the ``name`` in the path and the body, and returns JSON.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.app = self._serve
+        self._model = self.body_model()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = JSONRequest(scope, receive, self._model)
+        self.admit(request)
+        try:
+            if not await request.body():
+                raise invalid_field("is missing")
+            content = await self.endpoint(
+                request, scope["path_params"]["name"], await request.json()
+            )
+        except ClientDisconnect:
+            return  # nobody receives a response
+        finally:
+            scope["app"].state.held_bytes.remove(request.held_bytes)
+        length = (b"content-length", b"%d" % len(content))
+        headers = [length, (b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
 
 
 class HeadAsGet:

@@ -22,7 +22,7 @@ from hummingbit.index.errors import StoreClosed
 from hummingbit.index.filtered import FilteredCollection, visible
 from hummingbit.index.filters import Filter
 from hummingbit.service.concurrency import WriteGate
-from hummingbit.service.http.bodies import parse_short_json
+from hummingbit.service.http.bodies import parse_json
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.jobs.work import Progress
 from hummingbit.service.schemas.common import (
@@ -164,6 +164,10 @@ class Resume:
 
 INPUT = "input.ndjson"
 BATCH_LINES = 1000
+# A parser keeps the interpreter lock until it is done. A text of a million characters has 6 MB if
+# each of them is escaped.
+MAX_LINE_BYTES = 8 << 20
+MAX_LINE_VALUES = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +298,8 @@ class BulkWriter:
             if not raw.strip():
                 continue
             try:
-                record = parse_short_json(raw, self._limits.max_json_depth)
+                _check_size(raw)
+                record = parse_json(raw)
                 id_ = record.get("id") if isinstance(record, dict) else None
                 with pointing_at():
                     document = parse_document(record)
@@ -359,6 +364,16 @@ def write_file(path: Path, writer: BulkWriter, progress: Progress) -> None:
             writer.write(lines)
             writer.record()
             progress.advance(len(lines))
+
+
+def _check_size(raw: bytes) -> None:
+    for count, limit, noun in (
+        (len(raw), MAX_LINE_BYTES, "bytes"),
+        (raw.count(b","), MAX_LINE_VALUES, "commas"),
+    ):
+        if count > limit:
+            message = f"the line has {count:,} {noun}; the limit of a line is {limit:,}"
+            raise ProblemError(413, "line_too_large", message)
 
 
 def _last_of_each_id(lines: list[Line]) -> list[Line]:

@@ -42,6 +42,7 @@ from hummingbit.service.jobs.map import MAP_FILE, POINTS_FILE, draw_map
 from hummingbit.service.jobs.reindex import reindex
 from hummingbit.service.jobs.retrain import retrain
 from hummingbit.service.jobs.train import train
+from hummingbit.service.jobs.training_process import LOG_FILE
 from hummingbit.service.jobs.work import Kind, Progress
 from hummingbit.service.schemas.common import parse_item
 from hummingbit.service.schemas.jobs import EvaluateRequest
@@ -168,8 +169,7 @@ RUN_FILE = "run.trec"
 def evaluate(folder: DataFolder, limits: Settings, progress: Progress) -> dict[str, Any]:
     """Evaluate by the request in the job's folder, and write the report there."""
     raw = (progress.folder / REQUEST_FILE).read_bytes()
-    # In slices, because requests wait meanwhile.
-    body = validate(EvaluateRequest, parse_json(raw, limits.max_json_depth), limits.max_entries)
+    body = validate(EvaluateRequest, parse_json(raw), limits.max_entries)
     progress.step = "reading"
     progress.advance(total=len(body.queries))
     queries, settings = parse_evaluation(body, limits, progress.advance)
@@ -251,19 +251,19 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
             partial(evaluate, folder, limits),
             own_queue="evaluation",
             kept_files=frozenset({REPORT_FILE, REQUEST_FILE, RUN_FILE}),
-            in_slices=True,
+            anywhere=True,
         ),
         "map": Kind(
             partial(draw_map, folder),
             own_queue="analysis",
             kept_files=frozenset({MAP_FILE, POINTS_FILE}),
-            in_slices=True,
+            anywhere=True,
         ),
         "duplicates": Kind(
             partial(write_clusters, folder),
             own_queue="analysis",
             kept_files=frozenset({CLUSTERS_FILE, FURTHER_FILE}),
-            in_slices=True,
+            anywhere=True,
         ),
         "delete_duplicates": Kind(partial(delete_duplicates, folder, gate), continues=True),
         "reindex": Kind(partial(reindex, folder, gate)),
@@ -272,6 +272,7 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
                 partial(work, folder, gate, elsewhere=limits.training == "elsewhere"),
                 counted=False,
                 own_queue="training",
+                kept_files=frozenset({LOG_FILE}),
             )
             for name, work in (("retrain", retrain), ("train", train))
         },
@@ -281,7 +282,7 @@ def kinds_of_jobs(folder: DataFolder, gate: WriteGate, limits: Settings) -> dict
         "verify": Kind(
             partial(_run_uninterrupted, folder, "checking", partial(verify, folder=folder)),
             short_bytes=ALL_SHORT,
-            in_slices=True,
+            anywhere=True,
         ),
         "compact": Kind(partial(_run_uninterrupted, folder, "compacting", compact)),
         "index_fields": Kind(partial(_index_fields, folder)),

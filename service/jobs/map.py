@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file
-from hummingbit.foundation.slices import available_cores, checkpoint, drop, stepping_aside
+from hummingbit.foundation.slices import available_cores
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.code_layout import Method, Places, best_method, send_layout
 from hummingbit.index.data_folder import DataFolder
@@ -78,8 +79,7 @@ def draw_map(folder: DataFolder, progress: Progress) -> dict[str, Any]:
     table = colours.table
     drawn = np.sort(np.argsort(-table.documents, kind="stable")[:MAX_POINTS])
     method = options.method or best_method()
-    with stepping_aside():
-        places = _lay_out_in_process(table.codes[drawn], method, options.seed, progress)
+    places = _lay_out_in_process(table.codes[drawn], method, options.seed, progress)
     progress.step = "writing"
     replace_file(progress.folder / POINTS_FILE, _points(colours, drawn, places))
     description = _description(collection, colours, drawn, method, options)
@@ -107,7 +107,6 @@ def read_colours(collection: CollectionBackend, options: MapOptions) -> MapColou
         given_labels = table_of(distinct, stored.given_labels, generation)
     if options.time_field:
         times = code_times(distinct, stored.payloads, options.time_field)
-    drop(stored.payloads)
     learned = _learned_documents(collection, distinct)
     return MapColours(table_of(distinct, labels, generation), given_labels, times, learned)
 
@@ -124,7 +123,7 @@ def _learned_documents(
     learned = np.zeros(len(positions), dtype=np.int64)
     row = 0
     while page := collection.documents_after(row, PAGE):
-        checkpoint()
+        check_cancelled()
         contents = [document.text if is_text else document.vector for document in page]
         ids = [document.id for document in page]
         stored = zip(ids, contents, strict=True) if by_id else ()

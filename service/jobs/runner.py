@@ -22,7 +22,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hummingbit.foundation.slices import FairSemaphore
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.store import (
     FINISHED,
@@ -75,12 +74,10 @@ class Jobs:
         *,
         workers: Mapping[QueueName, int] | None = None,
         quota: Quota | None = None,
-        turns: FairSemaphore | None = None,
     ) -> None:
         """Open the jobs in the folder `path`, and begin unfinished ones again.
 
-        Each queue has as many threads as `workers` says, by default one. Jobs in slices share
-        `turns`.
+        Each queue has as many threads as `workers` says, by default one.
 
         Raises:
             JobStoreError: if the records cannot be opened.
@@ -89,7 +86,6 @@ class Jobs:
         self._kinds = kinds
         self._explain = explain
         self._quota = quota or Quota()
-        self._turns = turns or FairSemaphore(1)
         self._store = JobStore(path / "jobs.sqlite")
         self._lock = threading.Lock()
         self._recording = threading.Lock()
@@ -270,7 +266,7 @@ class Jobs:
             return
         outcome = postponed = None
         try:
-            outcome = outcome_of(progress, self._kinds, self._turns, self._explain)
+            outcome = outcome_of(progress, self._kinds, self._explain)
         except Postponed as error:
             postponed = error
             _log.warning("job %s waits and continues later: %s", id_, error.__cause__)

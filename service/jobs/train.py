@@ -56,6 +56,8 @@ from hummingbit.service.jobs.training_process import (
 )
 from hummingbit.service.jobs.work import Progress
 
+MOST = {"epochs": 1000}
+"""What a job may ask for at most, beside the bounds of the settings."""
 COMMON = ("n_bits", "seed", "max_terms", "analyzer")
 """The settings that every method has, for a training that names none."""
 BATCH = 1000
@@ -91,6 +93,10 @@ def check_settings(method: str | None, settings: Mapping[str, Any]) -> None:
         RECIPES[method or SSB_VAE](**{"method": method or SSB_VAE, **settings})
     except RecipeError as error:
         raise InputError("settings", str(error)) from None
+    for name, most in MOST.items():
+        if settings.get(name, 0) > most:
+            message = f"have {name} {settings[name]:,}; a job may have {most:,} at most"
+            raise InputError("settings", message)
 
 
 def train(

@@ -1,9 +1,9 @@
 """Trains an encoder for a job in another process: the service never imports torch.
 
 The job's folder holds the arguments of the training (``training.json``), and the trainer writes the
-encoder there. Every trainer holds a lock on a file of the folder while it lives. So an attempt that
-starts while an earlier attempt's trainer still runs waits for it, and a trainer elsewhere that
-shares the folder with the service takes the same lock.
+encoder there. Every trainer holds a lock on a file of the folder while it lives, also one elsewhere
+that shares the folder with the service. A trainer ends with whoever started it, and once the
+arguments are gone, because the job was cancelled.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ Learned = tuple[StoredDocument, Sequence[str]]
 """A document, and its labels."""
 SECONDS_BETWEEN_CHECKS = 0.1
 LOWER_PRIORITY = 10
+COMPANION = "hummingbit.foundation.companion"
 OPEN_VARIABLES = ("HUMMINGBIT_ENDPOINT", "HUMMINGBIT_MODEL")
 """The beginnings of the variables that a training reads."""
 
@@ -141,7 +142,7 @@ def run_training(folder: Path, lock: int, progress: Progress | None = None) -> N
 def run_beside(
     module_and_arguments: Sequence[str], folder: Path, lock: int, progress: Progress | None
 ) -> int:
-    """Run a module in a process of low priority, which ends with this block; return its status.
+    """Run a module in a process of low priority, which ends with this one; return its status.
 
     The process inherits `lock`, so whoever waits for it knows that it still runs. What it prints is
     in the folder's log. The job shows how much of its current stage is done.
@@ -156,8 +157,8 @@ def run_beside(
     environment[STAGES_VARIABLE] = str(stages)
     with (folder / LOG_FILE).open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - this Python, and arguments of our own
-            [sys.executable, "-m", *module_and_arguments],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", COMPANION, str(folder / TRAINING_FILE), *module_and_arguments],
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             env=environment,
@@ -172,7 +173,7 @@ def run_beside(
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        process.communicate()
         stages.unlink(missing_ok=True)
     return process.returncode
 
@@ -229,5 +230,6 @@ def _reason(folder: Path, status: int) -> str:
     lines = (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line for line in lines if line.startswith("hummingbit: ")]
     if not errors:
-        return f"training ended with status {status}; the log of the training says why"
+        log = f"jobs/{folder.name}/{LOG_FILE}"
+        return f"training ended with status {status}; {log} in the data folder says why"
     return errors[-1].removeprefix("hummingbit: ").replace(f"{folder}/", "")[:1000]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
+from hummingbit.foundation.cancellation import Cancelled, cancelled_by
 from hummingbit.index.errors import StoreFull, StoreUnavailable
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs.store import JobRecord, JobStore, JobStoreError, Outcome
@@ -189,24 +189,24 @@ class Kind:
     A job is short if its files have at most `short_bytes` bytes. Kinds that only read have an
     `own_queue`, and so has training, which may take days or wait for a trainer elsewhere.
     `kept_files` stay after the job has finished. Files of a kind that is not `counted` do not count
-    towards the owner's quota. A job that only reads may run `in_slices`, in turn with expensive
-    requests; it can be stopped after each slice. One that `continues` where an earlier attempt
-    stopped waits while the disk is full, as does any job that is past its point of no return.
+    towards the owner's quota. A job that only reads can be stopped `anywhere`. One that `continues`
+    where an earlier attempt stopped waits while the disk is full, as does any job that is past its
+    point of no return.
     """
 
     work: Work
     short_bytes: int = -1
     kept_files: frozenset[str] = frozenset()
     counted: bool = True
-    in_slices: bool = False
+    anywhere: bool = False
     own_queue: QueueName | None = None
     continues: bool = False
 
-    def run(self, progress: Progress, turns: FairSemaphore) -> dict[str, Any]:
+    def run(self, progress: Progress) -> dict[str, Any]:
         """Do a job and return its result."""
-        if not self.in_slices:
+        if not self.anywhere:
             return self.work(progress)
-        with in_slices(Slices(turns, progress.is_stopped)):
+        with cancelled_by(progress.is_stopped):
             return self.work(progress)
 
     def queue(self, bytes_: int) -> QueueName:
@@ -216,9 +216,7 @@ class Kind:
         return "short" if bytes_ <= self.short_bytes else "long"
 
 
-def outcome_of(
-    progress: Progress, kinds: Mapping[str, Kind], turns: FairSemaphore, explain: Explain
-) -> Outcome | None:
+def outcome_of(progress: Progress, kinds: Mapping[str, Kind], explain: Explain) -> Outcome | None:
     """Do a job and return its outcome, or None if the next start must begin it again.
 
     Raises:
@@ -228,7 +226,7 @@ def outcome_of(
     try:
         if kind not in kinds:
             raise RuntimeError(f"job {id_} is of the unknown kind {kind!r}")
-        result = kinds[kind].run(progress, turns)
+        result = kinds[kind].run(progress)
     except (Stopped, Cancelled):
         if not progress.cancelled.is_set():
             return None

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query, Request, Response
 
 from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import checkpoint
 from hummingbit.index.answers import document_to_json
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import (
@@ -27,8 +26,8 @@ from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.filtered import FilteredCollection
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.maps import code_table
+from hummingbit.index.records import payloads_as_stored
 from hummingbit.index.search import with_warnings
-from hummingbit.service.http.bodies import in_turn
 from hummingbit.service.http.keys import ADMIN, FILTERED_READ, FILTERED_WRITE, READ, Role
 from hummingbit.service.http.problems import (
     MEDIA_TYPE,
@@ -60,7 +59,6 @@ from hummingbit.service.routes.dependencies import (
     wants_async,
 )
 from hummingbit.service.routes.jobs import ACCEPTED, SubmitOf, accepted_response
-from hummingbit.service.routes.search import short_or_long
 from hummingbit.service.routes.system import unavailable_collections
 from hummingbit.service.schemas.collections import (
     AliasAction,
@@ -88,7 +86,6 @@ from hummingbit.service.schemas.responses import (
     Upserted,
     VerificationInfo,
 )
-from hummingbit.service.schemas.search import JSONAnswer, to_json
 
 # Collections and their documents.
 
@@ -96,8 +93,6 @@ from hummingbit.service.schemas.search import JSONAnswer, to_json
 router = APIRouter(prefix="/v1", tags=["collections"], route_class=JSONRoute)
 documents_router = APIRouter(prefix="/v1", tags=["documents"], route_class=JSONRoute)
 MAX_ERRORS = 100
-# Documents that are checked between two checkpoints.
-CHECKED_AT_ONCE = 64
 
 
 @router.get("/collections", response_model=Collections, **READ, summary="List the collections")
@@ -232,12 +227,10 @@ def upsert_documents(
     create_only = creates_only(if_none_match)
     state = request.scope["state"]
     check_fingerprint(visible_collection(state, folder, name), body.encoder_fingerprint)
-    documents = []
-    with in_turn(request):
-        for position, item in enumerate(body.documents):
-            if position % CHECKED_AT_ONCE == 0:
-                checkpoint()
-            documents.append(parse_item(item, limits, "documents", position, id=item.id))
+    documents = [
+        parse_item(item, limits, "documents", position, id=item.id)
+        for position, item in enumerate(body.documents)
+    ]
 
     def check_missing(stored: Collection[str]) -> None:
         if create_only:
@@ -247,8 +240,7 @@ def upsert_documents(
         collection = visible_collection(state, folder, name)
         check_fingerprint(collection, body.encoder_fingerprint)
         try:
-            with in_turn(request):
-                result = collection.upsert(documents, check=check_missing)
+            result = collection.upsert(documents, check=check_missing)
         except InputError as error:
             if error.position is not None and isinstance(collection, FilteredCollection):
                 raise invalid_field(
@@ -264,17 +256,13 @@ def upsert_documents(
     **FILTERED_READ,
     summary="Get a document",
 )
-async def get_document(request: Request, collection: CollectionOf, id: str) -> Response:
+def get_document(request: Request, collection: CollectionOf, id: str) -> Response:
     """Get a document as it is stored. Percent-encode the id; it may contain any characters."""
-
-    def read() -> bytes:
-        with stage(request, "store"):
-            stored = collection.get(id)
-        if stored is None:
-            raise UnknownDocument(f"collection {collection.name!r} has no document {id[:80]!r}")
-        return to_json(document_to_json(stored))
-
-    return JSONAnswer(await short_or_long(request.app, request.scope["state"], read))
+    with stage(request, "store"), payloads_as_stored():
+        stored = collection.get(id)
+    if stored is None:
+        raise UnknownDocument(f"collection {collection.name!r} has no document {id[:80]!r}")
+    return render(document_to_json(stored))
 
 
 @documents_router.delete(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from asyncio import Semaphore
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated, Any
 
+from anyio import CapacityLimiter
 from fastapi import Depends, FastAPI, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
@@ -16,13 +16,13 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
+from hummingbit.foundation.cancellation import Cancelled
 from hummingbit.foundation.errors import HummingbitError
-from hummingbit.foundation.slices import Cancelled
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import CollectionExists, StoreClosed, UnknownCollection
 from hummingbit.index.filtered import visible
-from hummingbit.service.concurrency import ConcurrencyLimiter, WriteGate
+from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.bodies import field_errors
 from hummingbit.service.http.keys import ADMIN, FILTERED_READ, FILTERED_WRITE, READ, WRITE
 from hummingbit.service.http.monitoring import Metrics
@@ -32,8 +32,9 @@ from hummingbit.service.http.problems import (
     problem_of,
     problem_response,
 )
+from hummingbit.service.http.routing import expensive
 from hummingbit.service.schemas.responses import EncoderName
-from hummingbit.service.schemas.search import JSONAnswer, answer_to_json, to_json
+from hummingbit.service.schemas.search import answer_to_json, to_json
 from hummingbit.service.settings import Settings
 
 
@@ -50,7 +51,7 @@ Folder = Annotated[DataFolder, state_of("folder")]
 Limits = Annotated[Settings, state_of("settings")]
 GateOf = Annotated[WriteGate, state_of("write_gate")]
 WriteSlots = Annotated[Semaphore, state_of("write_slots")]
-LongReads = Annotated[ConcurrencyLimiter, state_of("long_reads")]
+LongReads = Annotated[CapacityLimiter, state_of("long")]
 
 
 async def _collection(request: Request, folder: Folder, name: str) -> CollectionBackend:
@@ -69,12 +70,6 @@ def visible_collection(
         collection = collection.called(name)
     seen: CollectionBackend = visible(collection, state["filter"])
     return seen
-
-
-def is_seen_whole(state: Mapping[str, Any], folder: DataFolder, name: str) -> bool:
-    """Tell whether a key sees all of a collection, by its own name."""
-    is_alias = state["collections"] is not None and name in folder.aliases()
-    return state["filter"] is None and not is_alias
 
 
 CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
@@ -97,14 +92,9 @@ async def _write_slot_only(slots: WriteSlots) -> AsyncIterator[None]:
         yield
 
 
-async def _long_read(request: Request, limiter: LongReads) -> AsyncIterator[None]:
-    async with limiter.slot(request.scope["state"]):
-        yield
-
-
 # A request that waits for a lock or computes for long holds a thread. These limit how many do, so
-# that some threads are always left for single searches. A route declares the turn with its role.
-_LONG = {"dependencies": [Depends(_long_read, scope="function")]}
+# that some threads are always left for others. A route declares them with its role.
+_LONG = {"dependencies": [Depends(expensive)]}
 LONG_READ, FILTERED_LONG_READ, LONG_ADMIN = READ | _LONG, FILTERED_READ | _LONG, ADMIN | _LONG
 _WRITING = {"dependencies": [Depends(_write_slot, scope="function")]}
 WRITING, FILTERED_WRITING = WRITE | _WRITING, FILTERED_WRITE | _WRITING
@@ -135,7 +125,8 @@ def render_long(answer: Mapping[str, Any], limits: Settings) -> Response:
     Raises:
         ProblemError: 422 if it is larger than the limit.
     """
-    return JSONAnswer(answer_to_json(answer, limits.max_response_bytes))
+    content = answer_to_json(answer, limits.max_response_bytes)
+    return Response(content, media_type="application/json")
 
 
 def encoder_name(collection: CollectionBackend) -> EncoderName | None:
@@ -186,10 +177,7 @@ def stage(request: Request, name: str) -> Iterator[None]:
         metrics.stages[name].observe(time.perf_counter() - start)
 
 
-# Every error of a request becomes a problem.
-
-
-_log = logging.getLogger("hummingbit.service")
+# Every error of a request becomes a problem; a defect does in hummingbit.service.http.monitoring.
 
 
 def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
@@ -198,9 +186,8 @@ def add_handlers(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
         HTTPException: lambda request, error: _http_problem(request, error, routes),
         RequestValidationError: _validation_problem,
         HummingbitError: _hummingbit_problem,
-        # The gateway has responded already, see hummingbit.service.http.gateway.RequestContext.
+        # hummingbit.service.http.limits has responded already.
         Cancelled: lambda _, __: ProblemError(503, "timed_out", "there was no response in time"),
-        Exception: _internal_problem,
     }
     for kind, translate in translations.items():
         app.add_exception_handler(kind, _handler(translate))
@@ -259,15 +246,8 @@ def _hummingbit_problem(request: Request, error: Exception) -> ProblemError:
         return ProblemError(404, "unknown_collection", f"there is no collection {name!r}")
     problem = problem_of(error)
     if problem is None:
-        _log.error("a request failed", exc_info=error)
-        problem = _internal_problem(request, error)
+        raise error  # a defect
     if isinstance(error, UnknownCollection) and request.url.path.endswith(_WRITTEN):
         hint = "PUT /v1/collections/NAME creates a collection"
         problem = ProblemError(problem.status_code, problem.code, f"{problem.detail}; {hint}")
     return problem
-
-
-def _internal_problem(_: Request, __: Exception) -> ProblemError:
-    # Starlette raises the error again, and the server logs it and closes the connection.
-    message = "internal error; the log of the service says why"
-    return ProblemError(500, "internal_error", message, headers={"Connection": "close"})

@@ -16,6 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from hummingbit.index.answers import document_to_json
 from hummingbit.index.facets import parse_sort
 from hummingbit.index.payloads import PayloadUpdate, parse_selection
+from hummingbit.index.records import payloads_as_stored
 from hummingbit.index.search import explain_no_order, with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
 from hummingbit.service.http.keys import Role, requires
@@ -89,7 +90,8 @@ def get_documents(collection: CollectionOf, body: GetRequest, limits: Limits) ->
         selection = parse_selection(body.with_payload)
     documents, missing, size = [], [], 0
     for id_ in dict.fromkeys(body.ids):
-        stored = collection.get(id_)
+        with payloads_as_stored():
+            stored = collection.get(id_)
         if stored is None:
             missing.append(id_)
             continue
@@ -122,7 +124,7 @@ def scroll_documents(collection: CollectionOf, body: ScrollRequest, limits: Limi
     cursor, size = body.cursor, 0
     while len(documents) < body.limit and size < limits.max_response_bytes // 4:
         count = min(body.limit - len(documents), SCROLLED_AT_ONCE)
-        with pointing_at():
+        with pointing_at(), payloads_as_stored():
             page = collection.scroll(count, cursor, filter_, sort)
         if sort and cursor is None and page.documents:
             warnings = explain_no_order(collection, sort, page.documents[0].payload)

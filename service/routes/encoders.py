@@ -18,7 +18,7 @@ from hummingbit.encoder.artifact import ArtifactError
 from hummingbit.encoder.codes import Codes, code_to_hex, pack_bits, unpack_codes
 from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.text_features import Floats, TextFeatures
-from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownEncoder
 from hummingbit.service.http.keys import READ
@@ -200,7 +200,7 @@ def create_embeddings(body: EmbeddingsRequest, folder: Folder, limits: Limits) -
     texts = _texts(body, limits)
     data: list[dict[str, Any]] = []
     for start in range(0, len(texts), ENCODED_AT_ONCE):
-        checkpoint()
+        check_cancelled()
         margins = embed(texts[start : start + ENCODED_AT_ONCE])
         embeddings = enumerate(_write(margins, body.encoding_format), start)
         data += [

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
@@ -75,7 +76,6 @@ from hummingbit.service.schemas.responses import (
     JobStatus,
     MapStatus,
 )
-from hummingbit.service.schemas.search import LongAnswer
 
 # Jobs: list, describe, cancel, submit.
 
@@ -352,7 +352,7 @@ def get_map_points(id: str, jobs: JobsOf) -> Response:
     job = _job(jobs, id, "map")
     if job.state != "done":
         raise ProblemError(409, "not_finished", reason_of(job) or "the map is not finished yet")
-    return LongAnswer(_read(jobs, job, POINTS_FILE), media_type="application/octet-stream")
+    return Response(_read(jobs, job, POINTS_FILE), media_type="application/octet-stream")
 
 
 @router.post("/collections/{name}/duplicates", **ACCEPTED, **READ, summary="Find near-duplicates")
@@ -501,8 +501,7 @@ async def get_evaluation(
     if form == "json":
         return await run_in_threadpool(_status, jobs, id)
     # A page of plots takes long.
-    async with long_reads.slot(request.scope["state"]):
-        return await run_in_threadpool(_write_report, jobs, id, form)
+    return await to_thread.run_sync(_write_report, jobs, id, form, limiter=long_reads)
 
 
 def _write_report(jobs: AnyJobs, id_: str, form: str) -> Response:
@@ -515,7 +514,7 @@ def _write_report(jobs: AnyJobs, id_: str, form: str) -> Response:
     if text is None:
         message = "there is no TREC run; the notes of the report say why"
         raise ProblemError(406, "format_unavailable", message)
-    return LongAnswer(text, media_type=FORMATS[form].media_type, headers=HEADERS)
+    return Response(text, media_type=FORMATS[form].media_type, headers=HEADERS)
 
 
 @router.get(
@@ -532,7 +531,7 @@ def get_evaluation_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:
         if not path.exists():
             message = "the evaluation is from an earlier version, which did not keep the queries"
             raise ProblemError(404, "unknown_evaluation", message)
-        sent = parse_json(path.read_bytes(), limits.max_json_depth)["queries"]
+        sent = parse_json(path.read_bytes())["queries"]
     queries = [
         {**NO_QUERY, **query, "id": query.get("id") or str(position)}
         for position, query in enumerate(sent)

@@ -52,7 +52,7 @@ from hummingbit.index.store.annotations import (
     judgement_to_json,
     label_to_json,
 )
-from hummingbit.service.http.bodies import JSON_LINES, JSONRequest, check_media_type, in_turn
+from hummingbit.service.http.bodies import JSON_LINES, JSONRequest, check_media_type
 from hummingbit.service.http.keys import ADMIN, Role, request_key, requires
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.http.routing import JSONRoute
@@ -96,7 +96,7 @@ from hummingbit.service.schemas.responses import (
     SuggestedLabels,
     TakenBack,
 )
-from hummingbit.service.schemas.search import LongAnswer, answer_too_large
+from hummingbit.service.schemas.search import answer_too_large
 from hummingbit.service.settings import Settings
 
 # The collection, the person, pages of records.
@@ -511,7 +511,7 @@ async def import_labels(
     check_media_type(request, (*JSON_LINES, "text/plain"))
     folder.collection(name)
     raw = await request.read_body()
-    labels, judgements = await run_in_threadpool(_read, request, raw, who or person, format)
+    labels, judgements = await run_in_threadpool(_read, raw, who or person, format)
     report = None
     for batch in _batches(labels, judgements):
         async with writing(request):
@@ -532,9 +532,7 @@ def _batches(
         yield labels[start:end], judgements[start:end]
 
 
-def _read(
-    request: JSONRequest, raw: bytes, person: str, form: str
-) -> tuple[list[DocumentLabel], list[Judgement]]:
+def _read(raw: bytes, person: str, form: str) -> tuple[list[DocumentLabel], list[Judgement]]:
     try:
         lines = raw.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -542,8 +540,7 @@ def _read(
     if form not in (JSONL, QRELS):
         raise invalid_field(f"is {form[:40]!r}; it must be {JSONL} or {QRELS}", "format")
     try:
-        with in_turn(request):
-            return read_lines(lines, form, "body", person)
+        return read_lines(lines, form, "body", person)
     except InputError as error:
         raise invalid_field(str(error).removeprefix("line: ")) from None
 
@@ -555,7 +552,7 @@ def _lines(lines: Iterable[str], media_type: str, max_bytes: int) -> Response:
         size += len(written[-1])
         if size > max_bytes:
             raise answer_too_large(max_bytes)
-    return LongAnswer(
+    return Response(
         b"".join(written), media_type=media_type, headers={"X-Content-Type-Options": "nosniff"}
     )
 

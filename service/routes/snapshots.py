@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
@@ -108,8 +110,8 @@ async def upload_snapshot(
             raise ProblemError(422, "invalid_snapshot", message)
         if wants_async(request):
             return accepted_response(await run_in_threadpool(submit, "upload", "", draft=draft))
-        async with long_reads.slot(request.scope["state"]):
-            return await run_in_threadpool(_add_snapshot, folder, draft / UPLOAD, digest)
+        work = partial(_add_snapshot, folder, draft / UPLOAD, digest)
+        return await to_thread.run_sync(work, limiter=long_reads)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

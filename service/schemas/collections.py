@@ -25,6 +25,7 @@ from hummingbit.index.payloads import MAX_REMOVED
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.schema import AUTO
 from hummingbit.service.schemas.common import (
+    FIRST_ERROR,
     Code,
     Cursor,
     FacetRequest,
@@ -190,7 +191,7 @@ class NewDocument(RequestModel):
 class UpsertDocuments(RequestModel):
     """Documents to insert, or to replace those with the same id: all of them or none."""
 
-    documents: list[NewDocument] = Field(min_length=1)
+    documents: Annotated[list[NewDocument], FIRST_ERROR] = Field(min_length=1)
     encoder_fingerprint: Fingerprint = None
 
 
@@ -268,7 +269,9 @@ class PayloadUpdateRequest(RequestModel):
 class UpdatePayloads(RequestModel):
     """Changes of payloads, in order: all of them or none."""
 
-    updates: list[PayloadUpdateRequest] = Field(min_length=1, max_length=1000)
+    updates: Annotated[list[PayloadUpdateRequest], FIRST_ERROR] = Field(
+        min_length=1, max_length=1000
+    )
     if_generation: int | None = Field(
         None,
         ge=0,

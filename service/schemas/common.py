@@ -28,7 +28,10 @@ from hummingbit.service.settings import Settings
 
 
 class _FirstError(FailFast):
-    """Ends the validation of a list at its first error; unlike pydantic's class, it is hashable."""
+    """Ends the validation of a list at its first invalid entry: pydantic collects all errors.
+
+    Unlike pydantic's class, it is hashable.
+    """
 
     __hash__ = object.__hash__
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from hummingbit.service.schemas.common import RequestModel, Strings, Text, Vector
+from hummingbit.service.schemas.common import FIRST_ERROR, RequestModel, Strings, Text, Vector
 
 # Encoders and encoding.
 
@@ -24,7 +24,7 @@ class EncodeInput(RequestModel):
 class EncodeRequest(RequestModel):
     """Inputs for the collection's encoder; nothing is stored."""
 
-    inputs: list[EncodeInput] = Field(min_length=1)
+    inputs: Annotated[list[EncodeInput], FIRST_ERROR] = Field(min_length=1)
 
 
 class EncoderInputs(EncodeRequest):

@@ -8,10 +8,11 @@ from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from hummingbit.corpus.qrels import MAX_GRADE
 from hummingbit.evaluation.report import Change, GateResult, Report
-from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.duplicates import MAX_SHINGLE
 from hummingbit.index.search import DEFAULT_OVERSAMPLE, MAX_OVERSAMPLE
 from hummingbit.service.schemas.common import (
+    FIRST_ERROR,
     Code,
     FieldName,
     RequestModel,
@@ -36,7 +37,7 @@ def _check_grades(qrels: Any, check: ValidatorFunctionWrapHandler) -> Any:
     if not isinstance(qrels, dict):
         return check(qrels)
     for query, grades in qrels.items():
-        checkpoint()
+        check_cancelled()
         if not isinstance(grades, dict):
             return check({query: grades})
         for document, grade in grades.items():
@@ -65,7 +66,7 @@ class LabelledQuery(RequestModel):
 class EvaluateRequest(RequestModel):
     """Labelled queries, and the metrics to compute over their hits."""
 
-    queries: list[LabelledQuery] = Field(min_length=1)
+    queries: Annotated[list[LabelledQuery], FIRST_ERROR] = Field(min_length=1)
     metrics: Strings | None = Field(
         None,
         min_length=1,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from hummingbit.corpus.qrels import MAX_GRADE
 from hummingbit.encoder.recipes import DOCUMENT_METHODS
-from hummingbit.service.schemas.common import FieldName, RequestModel, Strings
+from hummingbit.service.schemas.common import FIRST_ERROR, FieldName, RequestModel, Strings
 
 # Labels and judgements.
 
@@ -38,7 +38,7 @@ class NewLabel(RequestModel):
 class PutLabels(RequestModel):
     """Labels to set, all or none; each replaces the same person's labels of the document."""
 
-    labels: list[NewLabel] = Field(min_length=1, max_length=10_000)
+    labels: Annotated[list[NewLabel], FIRST_ERROR] = Field(min_length=1, max_length=10_000)
 
 
 class NewJudgement(RequestModel):
@@ -53,7 +53,7 @@ class NewJudgement(RequestModel):
 class PutJudgements(RequestModel):
     """Judgements to set, all or none; each replaces the same person's judgement of the pair."""
 
-    judgements: list[NewJudgement] = Field(min_length=1, max_length=10_000)
+    judgements: Annotated[list[NewJudgement], FIRST_ERROR] = Field(min_length=1, max_length=10_000)
 
 
 # Retraining.

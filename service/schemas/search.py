@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field
 from dataclasses import fields as dataclass_fields
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import orjson
-from pydantic import BaseModel, create_model
+from pydantic import AfterValidator, BaseModel, create_model
 from pydantic import Field as ModelField
-from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from pydantic_core import PydanticCustomError
 
-from hummingbit.foundation.slices import checkpoint
-from hummingbit.index.facets import MAX_FACETS, Facet
-from hummingbit.index.filters import Filter
+from hummingbit.foundation.errors import InputError
+from hummingbit.index.facets import MAX_FACETS, Facet, parse_facets
+from hummingbit.index.filters import Filter, parse_filter
+from hummingbit.index.payloads import parse_selection
 from hummingbit.index.recommendations import AVERAGE_VECTOR, MAX_EXAMPLES, STRATEGIES
 from hummingbit.index.search import (
     RECOMMENDATION_OPTIONS,
@@ -28,6 +29,7 @@ from hummingbit.index.search import (
 )
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.schemas.common import (
+    FIRST_ERROR,
     Code,
     FacetRequest,
     FilterObject,
@@ -92,42 +94,61 @@ class RescoreOptions(RequestModel):
     """Take more candidates from the ranking, and order them by another score."""
 
 
-PAYLOAD_TYPES: Mapping[Any, Any] = {bool | tuple[str, ...]: bool | list[str]}
+def _read_by(read: Callable[[Any], Any]) -> AfterValidator:
+    """Return what makes the value of an option of a valid part of a body."""
+
+    def read_or_point(value: Any) -> Any:
+        try:
+            return None if value is None else read(value)
+        except InputError as error:
+            raise PydanticCustomError("input", "{reason}", {"reason": error.reason}) from None
+
+    return AfterValidator(read_or_point)
+
+
+def _options_of(kind: type) -> AfterValidator:
+    return _read_by(lambda model: kind(**dict(model)))
+
+
+PAYLOAD_TYPES: Mapping[Any, Any] = {
+    bool | tuple[str, ...]: Annotated[bool | list[str], _read_by(parse_selection)]
+}
 TYPES: Mapping[Any, Any] = {
-    Filter | None: FilterObject | None,
-    Hybrid | None: HybridOptions | None,
-    Rescore | None: RescoreOptions | None,
-    tuple[Facet, ...] | None: Annotated[list[FacetRequest], ModelField(max_length=MAX_FACETS)]
-    | None,
+    Filter | None: Annotated[FilterObject | None, _read_by(parse_filter)],
+    Hybrid | None: Annotated[HybridOptions | None, _options_of(Hybrid)],
+    Rescore | None: Annotated[RescoreOptions | None, _options_of(Rescore)],
+    tuple[Facet, ...] | None: Annotated[
+        Annotated[list[FacetRequest], ModelField(max_length=MAX_FACETS)] | None,
+        _read_by(lambda facets: parse_facets([facet.model_dump() for facet in facets])),
+    ],
     **PAYLOAD_TYPES,
 }
 ALL_OPTIONS = tuple(REQUEST_OPTIONS.values())
+DEFAULTS = {option.name: option.metadata["default"] for option in ALL_OPTIONS}
 OPTIONS_OF_EACH = [option for option in ALL_OPTIONS if option.metadata["batch"] == "each"]
 OPTIONS_OF_ALL = [option for option in ALL_OPTIONS if option.metadata["batch"] == "all"]
 SHARED_OPTIONS = {"ranking", "group_by", "group_size", *map(request_name, OPTIONS_OF_EACH)}
 """Options with which concurrent searches can be one batch."""
 
 
-def _plain(value: Any) -> Any:
-    """Return a part of a request without models."""
-    if isinstance(value, list):
-        return [*map(_plain, value)]
-    return value.model_dump() if isinstance(value, BaseModel) else value
-
-
 class OptionsModel(StrictModel):
-    """A body, or a part of one, with options of a search."""
+    """A body, or a part of one, with options of a search, whose values are those of the options."""
+
+    @classmethod
+    @cache
+    def _names(cls) -> tuple[tuple[str, str], ...]:
+        """Return the name of each option that this model has, in requests and as an option."""
+        return tuple(
+            (name, option.name)
+            for name, option in REQUEST_OPTIONS.items()
+            if name in cls.model_fields
+        )
 
     def options(self) -> SearchOptions:
-        """Return the options, with the defaults of requests.
-
-        Raises:
-            InputError: if the filter is invalid.
-        """
-        given = {
-            name: getattr(self, name) for name in self.model_fields_set & REQUEST_OPTIONS.keys()
-        }
-        return SearchOptions.of_request({name: _plain(value) for name, value in given.items()})
+        """Return the options, with the defaults of requests."""
+        own = self.__dict__
+        given = {option: own[name] for name, option in self._names()}
+        return SearchOptions(**{**DEFAULTS, **given})
 
 
 class SearchFields(OptionsModel):
@@ -158,14 +179,12 @@ class SearchRequest(SearchFields):
 
     encoder_fingerprint: Fingerprint = None
 
-    def has_plain_fields(self) -> bool:
+    def shares_batch(self) -> bool:
         """Tell whether the search has only fields that searches in a batch can have."""
-        # Beside others, the text needs the word index, which the event loop must not wait for.
         has_both = self.text is not None and not (self.vector is None and self.code is None)
         return not has_both and SPECIAL_OPTIONS.isdisjoint(self.model_fields_set)
 
 
-SEARCH_FIELDS = frozenset(SearchRequest.model_fields)
 SPECIAL_OPTIONS = REQUEST_OPTIONS.keys() - SHARED_OPTIONS
 """Options that only a search outside a batch can have."""
 
@@ -177,8 +196,8 @@ class SearchBatch(OptionsModel, RequestModel):
     If one of them has a `radius` and no `ranking` is given, all are ranked by Hamming distance.
     """
 
-    searches: list[BatchedSearch] = ModelField(min_length=1)
-    rescore: RescoreOptions | None = ModelField(
+    searches: Annotated[list[BatchedSearch], FIRST_ERROR] = ModelField(min_length=1)
+    rescore: Annotated[RescoreOptions | None, _options_of(Rescore)] = ModelField(
         None, description="For searches that all have the same limit and radius."
     )
     encoder_fingerprint: Fingerprint = None
@@ -203,105 +222,43 @@ class RecommendRequest(OptionsModel, RequestModel):
     encoder_fingerprint: Fingerprint = None
 
 
-LONG_LISTS = ("hits", "documents", "results", "data", "queries")
-# Entries that are written between two checkpoints, fewer if they are large.
-ENTRIES_AT_ONCE = 16
-# Bytes of a response that are sent at a time.
-SENT_AT_ONCE = 64 << 10
-
-
-class LongAnswer(Response):
-    """A response that is sent in chunks, each once the client has read enough before it."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send the response.
-
-        Raises:
-            ProblemError: 503 if it is long, and too many long ones are being sent to the client.
-        """
-        headers = self.raw_headers
-        start = {"type": "http.response.start", "status": self.status_code, "headers": headers}
-        await _send(scope, send, start, bytes(self.body))
-
-
-class JSONAnswer(LongAnswer):
-    """A JSON response that may be long."""
-
-    media_type = "application/json"
-
-
-async def send_json(scope: Scope, send: Send, body: bytes) -> None:
-    """Send a JSON response as :class:`JSONAnswer` does, with status 200."""
-    length = (b"content-length", b"%d" % len(body))
-    headers = [length, (b"content-type", b"application/json")]
-    await _send(
-        scope, send, {"type": "http.response.start", "status": 200, "headers": headers}, body
-    )
-
-
-async def _send(scope: Scope, send: Send, start: Message, body: bytes) -> None:
-    if len(body) <= SENT_AT_ONCE:
-        await send(start)
-        await send({"type": "http.response.body", "body": body})
-        return
-    address = scope["client"][0] if scope.get("client") else ""
-    with scope["app"].state.unsent_responses.holding(address, len(body)):
-        await send(start)
-        whole = memoryview(body)
-        for begin in range(0, len(body), SENT_AT_ONCE):
-            end = begin + SENT_AT_ONCE
-            part = bytes(whole[begin:end])
-            await send({"type": "http.response.body", "body": part, "more_body": end < len(body)})
+# Shorter lists are written at once.
+LONG_LIST = 128
 
 
 def answer_to_json(answer: Mapping[str, Any], max_bytes: int) -> bytes:
-    """Write an answer as JSON, some entries of its long lists at a time.
+    """Write an answer as JSON.
+
+    The entries of a long list are written one by one: orjson holds the interpreter lock meanwhile.
 
     Raises:
         ProblemError: 422 if it has more than `max_bytes` bytes.
     """
-    hits = answer.get("hits")
-    if hits is not None and len(hits) <= ENTRIES_AT_ONCE and "documents" not in answer:
-        written = to_json(answer)
-        if len(written) <= max_bytes:
-            return written
-    pieces, size = [], 0
-    for piece in _pieces(answer):
-        size += len(piece)
+    long = {
+        name: _in_entries(value, max_bytes)
+        for name, value in answer.items()
+        if isinstance(value, list) and len(value) > LONG_LIST
+    }
+    written = to_json({**answer, **long} if long else answer)
+    if len(written) > max_bytes:
+        raise answer_too_large(max_bytes)
+    return written
+
+
+def _in_entries(values: list[Any], max_bytes: int) -> orjson.Fragment:
+    entries, size = [], 0
+    for entry in values:
+        entries.append(to_json(entry))
+        size += len(entries[-1])
         if size > max_bytes:
             raise answer_too_large(max_bytes)
-        pieces.append(piece)
-    return b"".join(pieces)
+    return orjson.Fragment(b"[" + b",".join(entries) + b"]")
 
 
 def answer_too_large(max_bytes: int) -> ProblemError:
     """Return the problem, 422, of an answer that has more than `max_bytes` bytes."""
     message = f"the response has more than {max_bytes:,} bytes, the limit; request less at a time"
     return ProblemError(422, "answer_too_large", message)
-
-
-def _pieces(answer: Mapping[str, Any]) -> Iterator[bytes]:
-    # A field that is a list in one answer may be a number in another.
-    lists = [name for name in LONG_LISTS if isinstance(answer.get(name), list)]
-    if all(len(answer[name]) <= ENTRIES_AT_ONCE for name in lists) and "results" not in answer:
-        yield to_json(answer)
-        return
-    rest = to_json({name: value for name, value in answer.items() if name not in lists})
-    yield rest[:-1]
-    for position, name in enumerate(lists):
-        yield (b"," if position or len(rest) > 2 else b"") + b'"' + name.encode() + b'":['
-        entries = answer[name]
-        size = 1 if name == "results" else ENTRIES_AT_ONCE
-        for start in range(0, len(entries), size):
-            checkpoint()
-            if start:
-                yield b","
-            if name == "results":
-                yield from _pieces(entries[start])
-            else:
-                yield to_json(entries[start : start + size])[1:-1]
-        yield b"]"
-    yield b"}"
 
 
 def to_json(answer: Any) -> bytes:

@@ -2,47 +2,45 @@
 
 ::
 
-    supervisor ── opens the folder for reading, follows it, holds the port, answers nothing
+    supervisor ── holds the port, answers nothing
       ├── writer    writes and does all else, on a Unix socket
-      ├── reader 1  searches, on the port of the service
+      ├── reader 1  a read-only service that searches, on the port of the service
       └── reader N
 
-Readers are forked from the supervisor, so they share the codes and tables that it has read, and a
-replacement is up to date at once. All readers accept from one listening socket, so a waiting
-connection survives the death of a reader. Each reader keeps its own copy of later writes. When the
-supervisor has compacted an index, it replaces the readers one by one, and they share the result.
-
-No SQLite connection and no thread crosses a fork: the supervisor has a single thread, and closes
-its connections first.
+All readers accept from one listening socket, so a waiting connection survives the death of one.
+Each process is started by ``python -m hummingbit.service.workers``. It reads a line of JSON, its
+:class:`Role`, from standard input, and ends with the supervisor, which holds the other end of that
+pipe. It prints :data:`READY` once it takes requests, or why it cannot.
 """
 
 from __future__ import annotations
 
-import gc
-import importlib
+import json
 import logging
 import os
 import select
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple, NoReturn
+from typing import Any
+
+from prometheus_client.multiprocess import mark_process_dead
+from pydantic import SecretStr
 
 from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.files import scratch_folder
-from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.data_folder import DataFolder, Follower
 from hummingbit.index.errors import DataFolderError
 from hummingbit.service.app import create_app
 from hummingbit.service.http.admission import Keyring
-from hummingbit.service.http.gateway import Service
+from hummingbit.service.http.monitoring import MULTIPROCESS
 from hummingbit.service.logs import configure_logs
 from hummingbit.service.server import (
     BACKLOG,
@@ -54,173 +52,17 @@ from hummingbit.service.server import (
     tell_of_missing_kernel,
 )
 from hummingbit.service.settings import Settings
-from hummingbit.service.workers.forwarding import ForwardedClient, Forwarding
 
-# Unix sockets, at which the processes reach each other.
-
-
-# The smallest limit of any system, in bytes, without the terminating null.
+# The smallest limit of any system for the path of a socket, without the terminating null.
 MAX_SOCKET_PATH = 103
-
-
-def check_socket_path(private: Path) -> None:
-    """Raise a DataFolderError if the paths of sockets in the folder would be too long."""
-    excess = len(os.fsencode(private / f"{'9' * 5}.sock")) - MAX_SOCKET_PATH
-    if excess > 0:
-        message = f"is too long a path for sockets, by {counted(excess, 'byte')}"
-        raise DataFolderError(f"{private.parent}: {message}; set TMPDIR to a shorter one")
-
-
-@contextmanager
-def listen_at(path: Path) -> Iterator[socket.socket]:
-    """Listen at a Unix socket, in a folder that only this user may enter."""
-    path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(path))
-        listener.listen(BACKLOG)
-        yield listener
-
-
-# Retries: when to try again, and whether the reason is worth a line of the log.
-
-
-FIRST_SECONDS = 0.25
-MAX_SECONDS = 30.0
-
-
-class Retry:
-    """Waits twice as long after each failure, up to :data:`MAX_SECONDS`."""
-
-    def __init__(self) -> None:
-        """Be due at once."""
-        self._reason = ""
-        self._seconds = FIRST_SECONDS
-        self._next = 0.0
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to try."""
-        return time.monotonic() >= self._next
-
-    def note_failure(self, reason: str) -> bool:
-        """Wait before the next try; return whether the failure before had another reason."""
-        is_other = reason != self._reason
-        self._reason = reason
-        self._next = time.monotonic() + self._seconds
-        self._seconds = min(2 * self._seconds, MAX_SECONDS)
-        return is_other
-
-    def note_success(self) -> None:
-        """Be due at once, and forget the reason."""
-        self._reason, self._seconds, self._next = "", FIRST_SECONDS, 0.0
-
-
-# Processes, which report when they are ready and end with their parent.
-
-
+# A process that keeps ending is started again after so many seconds, and twice as many each time.
+FIRST_SECONDS, MAX_SECONDS = 0.25, 30.0
+# One that has lived for so long was well.
+WELL_SECONDS = 10.0
 POLL_SECONDS = 0.25
-START_SECONDS = 600.0
-READY = b"ready"
-# Modules that servers import as they start. Children share the memory of what is imported before.
-IMPORTED_BY_CHILDREN = ("anyio._backends._asyncio", "httpcore", "uvicorn.lifespan.on", "uvloop")
-
-Role = Callable[[Callable[[], object]], object]
-"""What a process does until SIGTERM. It calls its argument once it is ready."""
-
-
-def start(role: Role, alive: tuple[int, int], is_stopping: Callable[[], bool]) -> int:
-    """Fork a process, wait until it is ready, and return its id.
-
-    `alive` is a pipe, its read end first. This process keeps the write end open while it lives.
-
-    Raises:
-        DataFolderError: with the reason that the process reported, if it could not start.
-    """
-    for name in IMPORTED_BY_CHILDREN:
-        with suppress(ImportError):  # uvloop is optional
-            importlib.import_module(name)
-    # The collector leaves frozen objects alone, so their memory pages stay shared.
-    gc.freeze()
-    read_end, write_end = os.pipe()
-    try:
-        pid = os.fork()
-    except OSError as error:  # out of memory or of processes, perhaps only for now
-        os.close(read_end)
-        os.close(write_end)
-        raise DataFolderError(f"cannot be forked: {error.strerror}") from None
-    if not pid:
-        os.close(read_end)
-        _run_role(role, alive, write_end)
-    os.close(write_end)
-    try:
-        report = _read_report(read_end, is_stopping)
-    finally:
-        os.close(read_end)
-    if report != READY and not is_stopping():
-        send_signal(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        raise DataFolderError(report.decode() or "the process ended before it was ready")
-    return pid
-
-
-def send_signal(pid: int, number: int) -> None:
-    """Send a signal to a process, unless it has ended."""
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)
-
-
-def _run_role(role: Role, alive: tuple[int, int], report: int) -> NoReturn:
-    """Do `role` in the child, report on the descriptor `report`, and exit."""
-    status = 1
-    try:
-        for number in ending_signals():
-            signal.signal(number, signal.SIG_DFL)
-        # A terminal's signals, such as Ctrl-C, go to the parent only.
-        os.setpgid(0, 0)
-        os.close(alive[1])
-        _stop_with_parent(alive[0])
-        role(lambda: os.write(report, READY))
-        status = 0
-    except HummingbitError as error:
-        os.write(report, str(error).encode())
-    except BaseException:  # noqa: BLE001 - the child must not return into the parent's code
-        traceback.print_exc()
-    finally:
-        os._exit(status)
-
-
-def _read_report(read_end: int, is_stopping: Callable[[], bool]) -> bytes:
-    """Return READY, the reason why the process could not start, or nothing if it just ended."""
-    deadline = time.monotonic() + START_SECONDS
-    poller = select.poll()  # takes descriptors of any number, which select.select does not
-    poller.register(read_end, select.POLLIN)
-    while time.monotonic() < deadline and not is_stopping():
-        if poller.poll(POLL_SECONDS * 1000):
-            return os.read(read_end, 1 << 16)
-    return b""
-
-
-def _stop_with_parent(alive: int) -> None:
-    """Send this process SIGTERM once its parent, which holds the pipe's other end, is gone."""
-
-    def wait() -> None:
-        os.read(alive, 1)
-        send_signal(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, name="supervised", daemon=True).start()
-
-
-# The supervisor.
-
-
-# A process that ends sooner is not replaced before this time is over.
-MIN_LIFETIME_SECONDS = 2.0
+READY = "ready"
 # The writer's limit is for the connections of all readers, which limit those of clients.
 WRITER_CONNECTIONS = 65_536
-# Only collections that take much memory are worth new readers, and only from time to time.
-MIN_SHARED_DOCUMENTS = 100_000
-SECONDS_BETWEEN_RENEWALS = 60.0
-WRITER = 0
 
 _log = logging.getLogger("hummingbit.service")
 
@@ -230,226 +72,168 @@ def serve_by_workers(settings: Settings) -> None:
 
     Raises:
         DataFolderError, AddressError, KeysError: as :func:`hummingbit.service.server.serve`; also
-        if the
-            collections are on Milvus, it is Windows, or the path of temporary files is too long.
+            if the collections are on Milvus, it is Windows, or the path of temporary files is too
+            long.
     """
     if settings.backend != "local":
         message = "it must be 0 with the backend milvus; start more services instead"
         raise DataFolderError(f"workers is {settings.workers}; {message}")
-    if not hasattr(os, "fork"):
+    if os.name != "posix":
         raise DataFolderError(f"workers is {settings.workers}; it must be 0 on Windows")
     check_address(settings)
     with (
-        bind_listener(settings.host, settings.port) as listener,
+        bind_listener(settings.host, settings.port, settings.write_timeout) as listener,
         scratch_folder("hummingbit-workers-") as private,
     ):
         configure_logs(settings)
         tell_of_missing_kernel()
-        check_socket_path(private)
-        _Supervisor(settings, listener, private).run()
+        writer = private / "writer.sock"
+        if (excess := len(os.fsencode(writer)) - MAX_SOCKET_PATH) > 0:
+            message = f"is too long a path for sockets, by {counted(excess, 'byte')}"
+            raise DataFolderError(f"{private.parent}: {message}; set TMPDIR to a shorter one")
+        _Supervisor(settings, listener, writer).run()
 
 
-class _Process(NamedTuple):
-    slot: int
-    """0 for the writer, from 1 for readers."""
-    started: float
-    """When, as :func:`time.monotonic` has it."""
+@dataclass(frozen=True)
+class Role:
+    """What a process does: it listens at `listener`, a descriptor, or else at the socket `writer`.
+
+    `keys_required` tells whether the service has ever had a key.
+    """
+
+    settings: dict[str, Any]
+    writer: str
+    listener: int | None
+    keys_required: bool
+
+
+class _Worker:
+    """A process of the service, which is started again when it has ended."""
+
+    def __init__(self, name: str, listener: socket.socket | None) -> None:
+        self.name = name
+        self._listener = None if listener is None else listener.fileno()
+        self._seconds, self._due, self._started = FIRST_SECONDS, 0.0, 0.0
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it does not run, and it is time to start it."""
+        return self.process is None and time.monotonic() >= self._due
+
+    def start(self, settings: Settings, writer: Path, *, keys_required: bool) -> None:
+        """Start the process."""
+        role = Role(_revealed(settings), str(writer), self._listener, keys_required)
+        self._started = time.monotonic()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hummingbit.service.workers"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            pass_fds=() if self._listener is None else [self._listener],
+            env={**os.environ, MULTIPROCESS: str(writer.parent)},
+            process_group=0,  # a terminal's signals, such as Ctrl-C, go to the supervisor only
+        )
+        assert self.process.stdin is not None  # noqa: S101 - for the type checker
+        with suppress(BrokenPipeError):  # it has ended already
+            self.process.stdin.write(json.dumps(asdict(role), default=str) + "\n")
+            self.process.stdin.flush()
+
+    def wait_until_ready(self, is_stopping: Callable[[], bool]) -> None:
+        """Wait until the process takes requests.
+
+        Raises:
+            DataFolderError: with the reason that it printed, if it could not start.
+        """
+        assert self.process is not None  # noqa: S101 - it was started
+        assert self.process.stdout is not None  # noqa: S101 - for the type checker
+        while not select.select([self.process.stdout], [], [], POLL_SECONDS)[0]:
+            if is_stopping():
+                return
+        line = self.process.stdout.readline().strip()
+        if line != READY:
+            raise DataFolderError(line or "the process ended before it was ready")
+
+    def note_end(self) -> bool:
+        """Return whether the process has ended; if so, log it and put the next start off."""
+        if self.process is None or self.process.poll() is None:
+            return False
+        said, _ = self.process.communicate()
+        reason = said.strip().removeprefix(READY) or f"status {self.process.returncode}"
+        _log.error("%s, process %d, ended: %s", self.name, self.process.pid, reason)
+        self.process = None
+        if time.monotonic() - self._started > WELL_SECONDS:
+            self._seconds = FIRST_SECONDS
+        self._due = time.monotonic() + self._seconds
+        self._seconds = min(2 * self._seconds, MAX_SECONDS)
+        return True
+
+    def terminate(self) -> None:
+        """Tell the process to finish its requests and end."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.send_signal(signal.SIGCONT)  # somebody may have stopped it
+
+    def wait(self) -> None:
+        """Wait until the process has ended."""
+        if self.process is not None:
+            self.process.communicate()
 
 
 class _Supervisor:
     """Starts the processes, and replaces those that end."""
 
-    def __init__(self, settings: Settings, listener: socket.socket, private: Path) -> None:
-        self._settings = settings
-        self._listener = listener
+    def __init__(self, settings: Settings, listener: socket.socket, writer: Path) -> None:
+        self._settings, self._listener, self._path = settings, listener, writer
         self._keyring = Keyring(settings)
-        self._sockets = [private / f"{slot}.sock" for slot in range(settings.workers + 1)]
-        self._processes: dict[int, _Process] = {}
-        self._leaving: set[int] = set()
-        self._shared_compactions: dict[str, int] = {}
-        self._renew_at = 0.0
-        self._starts = [Retry() for _ in self._sockets]
-        self._follows = Retry()
-        self._folder: DataFolder | None = None
-        self._app: Service | None = None
-        self._stopping = False
-        self._wake_up = threading.Event()
-        # Its end of file tells the other processes that the supervisor is gone.
-        self._alive = os.pipe()
+        self._stopping = threading.Event()
+        self._writer = _Worker("the writer", None)
+        numbers = range(1, settings.workers + 1)
+        self._readers = [_Worker(f"reader {number}", listener) for number in numbers]
 
     def run(self) -> None:
         """Serve until a signal arrives, then finish the requests under way."""
+        workers = [self._writer, *self._readers]
         with self._handle_signals():
             try:
-                self._start(WRITER)
-                self._open_folder()
+                for some in ([self._writer], self._readers):
+                    self._start(some)
+                    for worker in some:
+                        worker.wait_until_ready(self._stopping.is_set)
                 self._listener.listen(BACKLOG)
-                for slot in range(1, len(self._sockets)):
-                    self._start(slot)
                 announce(self._settings, self._listener)()
-                while not self._stopping:
-                    self._check_processes()
-                    self._wake_up.wait(POLL_SECONDS)
+                while not self._stopping.wait(POLL_SECONDS):
+                    self._keyring.role_of(None)  # notices the first key
+                    for worker in workers:
+                        pid = worker.process and worker.process.pid
+                        if worker.note_end():
+                            mark_process_dead(pid, str(self._path.parent))  # type: ignore[no-untyped-call]
+                    self._start([worker for worker in workers if worker.is_due])
             finally:
-                self._stop()
+                self._stopping.set()
+                self._listener.close()
+                for some in (self._readers, [self._writer]):
+                    for worker in some:
+                        worker.terminate()
+                    for worker in some:
+                        worker.wait()
 
-    def _open_folder(self) -> None:
-        """Open the data folder and create the application; all readers share both."""
-        self._folder = self._settings.location.open(writable=False)
-        self._app = create_app(self._folder, self._settings)
-
-    def _check_processes(self) -> None:
-        """Replace processes that ended, and follow the writer."""
-        self._keyring.role_of(None)  # notices the first key, which processes to come must know of
-        # A reader that shut down has set the backlog of the shared socket to 0.
-        self._listener.listen(BACKLOG)
-        for pid, process in self._reap():
-            _log.error("process %d ended: %s", pid, _process_name(process.slot))
-            soonest = process.started + MIN_LIFETIME_SECONDS
-            while not self._stopping and (left := soonest - time.monotonic()) > 0:
-                self._wake_up.wait(left)
-        running = {process.slot for process in self._processes.values()}
-        missing = set(range(len(self._sockets))) - running
-        for slot in sorted(missing):
-            if self._starts[slot].is_due and not self._stopping:
-                with suppress(HummingbitError):  # logged; a later check tries again
-                    self._start(slot)
-        if self._folder is not None and self._follows.is_due:
-            self._follow(self._folder)
-
-    def _follow(self, folder: DataFolder) -> None:
-        """Follow the writer, and renew the readers if indexes were compacted."""
-        try:
-            folder.follow()
-            compactions = self._compactions()
-        except HummingbitError as error:
-            if self._follows.note_failure(str(error)):
-                _log.warning("the data folder cannot be followed: %s", error)
-            return
-        self._follows.note_success()
-        if compactions != self._shared_compactions and time.monotonic() > self._renew_at:
-            with suppress(HummingbitError):  # logged; the next renewal tries again
-                self._renew_readers()
-
-    def _collections(self) -> Mapping[str, CollectionBackend]:
-        return {} if self._folder is None else self._folder.collections()
-
-    def _compactions(self) -> dict[str, int]:
-        """Return how often the index of each large collection was compacted."""
-        return {
-            name: collection.compactions
-            for name, collection in self._collections().items()
-            if collection.compactions and len(collection) >= MIN_SHARED_DOCUMENTS
-        }
-
-    def _renew_readers(self) -> None:
-        """Replace the readers, so that they share the compacted indexes; each starts first."""
-        compactions = self._compactions()
-        self._renew_at = time.monotonic() + SECONDS_BETWEEN_RENEWALS
-        for pid, process in list(self._processes.items()):
-            if process.slot != WRITER and not self._stopping:
-                self._start(process.slot)
-                send_signal(pid, signal.SIGTERM)
-                self._processes.pop(pid, None)
-                self._leaving.add(pid)
-        self._shared_compactions = compactions
-
-    def _reap(self) -> Iterator[tuple[int, _Process]]:
-        """Yield the processes that ended unasked, by id."""
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not pid:
-                return
-            self._leaving.discard(pid)
-            process = self._processes.pop(pid, None)
-            if process is not None:
-                yield pid, process
-
-    def _start(self, slot: int) -> None:
-        """Start the process of a slot, and wait until it takes requests.
-
-        Raises:
-            HummingbitError: with the reason that the process reported, if it could not start.
-        """
-        if self._folder is not None:
-            self._folder.prepare_fork()
-        role = self._write if slot == WRITER else partial(self._read, slot)
-        try:
-            pid = start(role, self._alive, lambda: self._stopping)
-        except HummingbitError as error:
-            if self._starts[slot].note_failure(str(error)):
-                _log.error("%s could not be started: %s", _process_name(slot), error)
-            raise
-        self._starts[slot].note_success()
-        self._processes[pid] = _Process(slot, time.monotonic())
-
-    def _write(self, on_ready: Callable[[], object]) -> None:
-        settings = self._settings
-        limits = {
-            "max_connections": WRITER_CONNECTIONS,
-            "max_connections_per_address": WRITER_CONNECTIONS,
-        }
-        with (
-            listen_at(self._sockets[WRITER]) as listener,
-            # Readers search, so the writer needs no index until somebody evaluates.
-            settings.location.open(
-                writable=not settings.read_only, indexed=False, follow=settings.read_only
-            ) as folder,
-        ):
-            self._listener.close()
-            app = create_app(folder, settings)
-            app.state.keyring.is_required |= self._keyring.is_required
-            app.gateway = ForwardedClient(app.gateway)
-            run_server(app, settings.model_copy(update=limits), [listener], on_ready)
-
-    def _read(self, slot: int, on_ready: Callable[[], object]) -> None:
-        folder, app = self._folder, self._app
-        assert folder is not None  # noqa: S101 - for the type checker
-        assert app is not None  # noqa: S101 - for the type checker
-        others = [path for path in self._sockets[1:] if path != self._sockets[slot]]
-        with listen_at(self._sockets[slot]) as own:
-            # This opens a connection of each store: once a store is dropped, none can be opened.
-            folder.follow(wait=False)
-            follower = Follower(lambda: folder.follow(wait=False))
-            app.state.keyring.is_required |= self._keyring.is_required
-            app.gateway = Forwarding(app, app.gateway, folder, self._sockets[WRITER], others)
-            run_server(app, self._settings, [self._listener, own], on_ready)
-            follower.stop()
-            folder.close()
-
-    def _stop(self) -> None:
-        """Stop the readers, which finish their requests, then the writer, and wait for them."""
-        self._stopping = True
-        self._listener.close()
-        for is_writer in (False, True):
-            processes = self._processes.items()
-            pids = [pid for pid, process in processes if (process.slot == WRITER) == is_writer]
-            for pid in pids:
-                send_signal(pid, signal.SIGTERM)
-            for pid in [*pids, *self._leaving]:
-                send_signal(pid, signal.SIGCONT)  # somebody may have stopped it
-                with suppress(ChildProcessError):
-                    os.waitpid(pid, 0)
-                self._processes.pop(pid, None)
-        if self._folder is not None:
-            self._folder.close()
+    def _start(self, workers: Sequence[_Worker]) -> None:
+        for worker in workers:
+            required = self._keyring.is_required
+            worker.start(self._settings, self._path, keys_required=required)
 
     @contextmanager
     def _handle_signals(self) -> Iterator[None]:
         """Let the ending signals end the loop; a second one ends the readers' shutdown delay."""
 
-        def stop_all(_number: int, _frame: FrameType | None) -> None:
-            if self._stopping:
-                for pid, process in self._processes.items():
-                    if process.slot != WRITER:
-                        send_signal(pid, signal.SIGTERM)
-            self._stopping = True
-            self._wake_up.set()
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            if self._stopping.is_set():
+                for reader in self._readers:
+                    reader.terminate()
+            self._stopping.set()
 
-        handlers = {number: signal.signal(number, stop_all) for number in ending_signals()}
+        handlers = {number: signal.signal(number, stop) for number in ending_signals()}
         try:
             yield
         finally:
@@ -457,5 +241,65 @@ class _Supervisor:
                 signal.signal(number, handler)
 
 
-def _process_name(slot: int) -> str:
-    return "the writer" if slot == WRITER else f"reader {slot}"
+def _revealed(settings: Settings) -> dict[str, Any]:
+    """Return the settings as JSON, with the secrets in them."""
+    return {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for name, value in dict(settings).items()
+    }
+
+
+# What the processes do.
+
+
+def work() -> None:
+    """Do what standard input says, and print on standard output when requests are taken."""
+    role = Role(**json.loads(sys.stdin.readline()))
+    settings = Settings(**{**role.settings, "data_dir": Path(role.settings["data_dir"])})
+    configure_logs(settings)
+    threading.Thread(target=_end_with_supervisor, name="supervised", daemon=True).start()
+    try:
+        if role.listener is None:
+            _write(settings, role)
+        else:
+            with socket.socket(fileno=role.listener) as listener:
+                _read(settings, role, listener)
+    except HummingbitError as error:
+        print(error, flush=True)
+        raise SystemExit(1) from None
+
+
+def _end_with_supervisor() -> None:
+    sys.stdin.read()  # until the supervisor is gone
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _write(settings: Settings, role: Role) -> None:
+    limits = dict.fromkeys(("max_connections", "max_connections_per_address"), WRITER_CONNECTIONS)
+    path = Path(role.writer)
+    path.unlink(missing_ok=True)
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,
+        # Readers search, so the writer needs no index until somebody evaluates.
+        settings.location.open(
+            writable=not settings.read_only, indexed=False, follow=settings.read_only
+        ) as folder,
+    ):
+        listener.bind(role.writer)
+        listener.listen(BACKLOG)
+        app = create_app(folder, settings)
+        app.state.keyring.is_required |= role.keys_required
+        # A reader says which client sent a request; nobody else reaches the socket.
+        limited = settings.model_copy(update=limits)
+        run_server(app, limited, [listener], _print_ready, trusted_proxies="*")
+
+
+def _read(settings: Settings, role: Role, listener: socket.socket) -> None:
+    with settings.location.open(writable=False, follow=True) as folder:
+        app = create_app(folder, settings, writer=Path(role.writer))
+        app.state.keyring.is_required |= role.keys_required
+        run_server(app, settings, [listener], _print_ready)
+
+
+def _print_ready() -> None:
+    print(READY, flush=True)

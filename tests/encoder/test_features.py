@@ -15,8 +15,8 @@ from hummingbit.encoder import text_features as features_module
 from hummingbit.encoder.analyzers import PIECE_LENGTH, Analyzer
 from hummingbit.encoder.text_features import SparseRows, TermWeighting, TextFeatures, summary_of
 from hummingbit.encoder.vector_features import VectorFeatures
+from hummingbit.foundation.cancellation import Cancelled, cancelled_by
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from tests.support.encoders import WORDS, random_texts, text_encoder
 
 texts = st.lists(st.text(max_size=60) | st.sampled_from(random_texts(20)), max_size=6)
@@ -203,25 +203,12 @@ def test_a_query_that_is_no_text_is_refused() -> None:
         TextFeatures(WORDS).read_query(7)  # type: ignore[arg-type]
 
 
-def test_encoding_a_long_text_or_many_ends_once_nobody_waits() -> None:
+def test_encoding_many_texts_ends_once_nobody_waits() -> None:
     encoder = text_encoder()
-    looks: list[int] = []
-
-    def is_cancelled() -> bool:
-        looks.append(1)
-        return len(looks) > 3
-
-    long = "butter and jam " * 10_000
-    for texts, encode in [
-        ([long], encoder.query_weights),
-        ([long], encoder.logits),
-        (["butter"] * 5_000, encoder.query_weights),
-        (["butter"] * 5_000, encoder.logits),
-    ]:
-        looks.clear()
-        work = in_slices(Slices(FairSemaphore(1), is_cancelled))
-        with work, pytest.raises(Cancelled):
-            encode(texts)
+    for encode in (encoder.query_weights, encoder.logits):
+        looks = iter([False, False, True])
+        with cancelled_by(looks.__next__), pytest.raises(Cancelled):
+            encode(["butter"] * 5_000)
 
 
 def test_runs_of_words_across_the_lists_of_a_long_text_are_counted() -> None:

@@ -19,7 +19,7 @@ from tests.support.folders import INSTALLED
 ROOT = Path(__file__).parents[2]
 BUILT_IN = {"Exception", "ValueError", "RuntimeError", "LookupError", "OSError", "TypeError"}
 # These end a loop or a request early; no user reads them.
-SIGNALS = {"BeyondAllowance", "Cancelled", "Postponed", "Stopped", "Unsure", "_WrongRangeError"}
+SIGNALS = {"Cancelled", "Postponed", "Stopped", "Unsure", "_WrongRangeError"}
 
 # The client is used inside other programs and imports none of the application's folders.
 CLIENT_ERROR = "ServiceError"

@@ -14,7 +14,7 @@ import pytest
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, checkpoint, in_slices
+from hummingbit.foundation.cancellation import Cancelled, cancelled_by
 from hummingbit.index.collection import Collection
 from hummingbit.index.engines import segments
 from hummingbit.index.filters import Filter, parse_filter
@@ -101,27 +101,16 @@ def test_writers_take_turns(tmp_path: Path) -> None:
         assert len({hit.id for hit in hits}) == 160
 
 
-def test_writers_that_encode_in_turn_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:
-    turns, ended = FairSemaphore(1), threading.Event()
-
-    def write_some(writer: int, collection: Collection) -> None:
-        for number in range(10):
-            # The second batch is encoded with the writing lock held.
-            named = text_documents(40, seed=number, prefix=f"{writer}-")
-            with in_slices(Slices(turns, ended.is_set)):
-                checkpoint()
-                assert collection.upsert(named, batch_size=25).upserted == 40
-
-    with ThreadPoolExecutor(4) as pool, closing(text_collection(tmp_path)) as collection:
-        writers = [pool.submit(write_some, writer, collection) for writer in range(4)]
-        for writer in writers:
-            writer.result(SECONDS)
-        assert len(collection) == 160
+def test_a_write_that_nobody_waits_for_changes_nothing(tmp_path: Path) -> None:
+    with closing(text_collection(tmp_path)) as collection:
+        for looks in range(2):  # the second batch is encoded with the writing lock held
+            answers = iter([*[False] * looks, True, True])
+            named = text_documents(60, prefix="lost-")
+            with pytest.raises(Cancelled), cancelled_by(answers.__next__):
+                collection.upsert(named, batch_size=20)
+            assert len(collection) == 0
+        assert collection.upsert(text_documents(60), batch_size=20).upserted == 60
         assert collection.verify().problems == []
-        ended.set()
-        with pytest.raises(Cancelled):
-            write_some(5, collection)
-        assert len(collection) == 160
 
 
 def test_what_is_written_is_encoded_while_another_writes(tmp_path: Path) -> None:

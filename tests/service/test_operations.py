@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import io
 import json
@@ -27,8 +26,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from hummingbit.index.catalog import EncoderFolder
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import StoreError
-from hummingbit.service.http.monitoring import Trace, tracer_provider
-from hummingbit.service.logs import JSONFormatter, request_id
+from hummingbit.service.http import monitoring
+from hummingbit.service.http.monitoring import tracer_provider
+from hummingbit.service.http.request_ids import request_id
+from hummingbit.service.logs import JSONFormatter
 from hummingbit.service.settings import Settings
 from tests.support.service import (
     check_problem,
@@ -102,13 +103,11 @@ def test_metrics_count_by_the_template_of_the_route(tmp_path: Path) -> None:
 
 
 def test_a_request_beyond_the_queue_is_told_to_come_back(tmp_path: Path) -> None:
-    limits = {"concurrent_requests": 1, "queued_requests": 1}
+    limits = {"max_requests": 2}
     with slowly_served(tmp_path, **limits) as (client, encoders), ThreadPoolExecutor(2) as pool:
-        first = pool.submit(client.get, "/v1/encoders")
-        assert encoders.begun.acquire(timeout=120)
-        second = pool.submit(client.get, "/v1/encoders")
-        while samples(client)["hummingbit_waiting_requests"][()] != 1:
-            time.sleep(0.01)
+        first, second = (pool.submit(client.get, "/v1/encoders") for _ in range(2))
+        for _ in range(2):
+            assert encoders.begun.acquire(timeout=120)
         response = client.get("/v1/collections")
         check_problem(response, 429, "too_many_requests")
         assert int(response.headers["retry-after"]) >= 1
@@ -120,14 +119,14 @@ def test_a_request_beyond_the_queue_is_told_to_come_back(tmp_path: Path) -> None
 
 
 def test_an_answer_that_takes_too_long(tmp_path: Path) -> None:
-    limits = {"request_timeout": 0.2, "concurrent_requests": 1}
+    limits = {"request_timeout": 0.2, "max_requests": 1}
     with slowly_served(tmp_path, **limits) as (client, encoders):
         response = client.get("/v1/encoders")
         check_problem(response, 503, "timed_out")
         assert "retry-after" in response.headers
         assert response.headers["x-request-id"]
-        # What could not be stopped keeps its turn; who waits for it is answered all the same.
-        check_problem(client.get("/v1/collections"), 503, "timed_out")
+        # What could not be stopped still counts.
+        check_problem(client.get("/v1/collections"), 429, "too_many_requests")
         encoders.may_end.set()
         deadline = time.monotonic() + 120
         while client.get("/v1/collections").status_code != 200:
@@ -170,7 +169,7 @@ def begin_body(
 
 def test_bodies_that_come_slowly_hold_up_nobody(tmp_path: Path) -> None:
     path = "/v1/collections/c"
-    limits = Settings(concurrent_requests=1, queued_requests=0, concurrent_long_reads=1)
+    limits = Settings(concurrent_long_reads=1)
     with running_service(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
         client.put(path, json={"encoder": "words"})
         for place in ("search", "search/batch", "encode", "evaluate") * 4:
@@ -200,7 +199,7 @@ def test_imports_that_come_slowly_hold_up_no_write(tmp_path: Path) -> None:
 
 def test_answers_that_are_taken_slowly_hold_up_nobody(tmp_path: Path) -> None:
     path = "/v1/collections/c"
-    limits = Settings(concurrent_requests=1, queued_requests=0, concurrent_long_reads=1)
+    limits = Settings(concurrent_long_reads=1)
     with running_service(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
         client.put(path, json={"n_bits": 8})
         payload = {"x": "x" * 60_000}
@@ -420,35 +419,31 @@ def wait_until_accepted(client: httpx.Client) -> None:
         time.sleep(0.02)
 
 
-def test_a_span_for_every_request_below_its_callers() -> None:
+def test_a_span_for_every_request_below_its_callers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     exporter = InMemorySpanExporter()
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        scope["route"] = type("Route", (), {"path": "/v1/{name}"})
-        await send({"type": "http.response.start", "status": 418, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
-
-    async def named(scope: Any, receive: Any, send: Any) -> None:
-        scope["state"] = {"request_id": "r-1"}
-        await Trace(app, tracer_provider(SimpleSpanProcessor(exporter)))(scope, receive, send)
-
+    provider = tracer_provider(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(monitoring, "otlp_provider", lambda _: provider)
     trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    transport = httpx.ASGITransport(named)
-
-    async def ask() -> None:
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-            headers = {"traceparent": f"00-{trace}-{parent}-01"}
-            assert (await client.get("/v1/a", headers=headers)).status_code == 418
-
-    asyncio.run(ask())
-    (span,) = exporter.get_finished_spans()
-    assert span.name == "GET /v1/{name}"
-    assert f"{span.context.trace_id:032x}" == trace
-    assert f"{span.parent.span_id:016x}" == parent  # type: ignore[union-attr]
-    assert span.attributes == {
-        "http.request.method": "GET",
-        "url.path": "/v1/a",
-        "hummingbit.request_id": "r-1",
-        "http.response.status_code": 418,
-        "http.route": "/v1/{name}",
-    }
+    search = "/v1/collections/{name}/search"
+    settings = Settings(traces_endpoint="http://127.0.0.1:9/v1/traces")
+    with running_service(make_data_folder(tmp_path), settings) as client:
+        client.put("/v1/collections/c", json={"encoder": "words"}).raise_for_status()
+        headers = {"traceparent": f"00-{trace}-{parent}-01"}
+        for path in ("c/search", "absent/search", "c"):
+            body = {"text": "apple"} if "search" in path else None
+            client.request(
+                "POST" if body else "GET", f"/v1/collections/{path}", headers=headers, json=body
+            )
+    spans = [span for span in exporter.get_finished_spans() if span.parent is not None]
+    assert [span.name for span in spans] == [
+        *[f"POST {search}"] * 2,
+        "GET /v1/collections/{name}",
+    ]
+    for span, status in zip(spans, (200, 404, 200), strict=True):
+        assert f"{span.context.trace_id:032x}" == trace
+        assert f"{span.parent.span_id:016x}" == parent  # type: ignore[union-attr]
+        assert span.attributes is not None
+        assert span.attributes["http.response.status_code"] == status
+        assert span.attributes["http.route"] == span.name.split()[1]

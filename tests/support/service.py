@@ -24,7 +24,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.app import DEFAULT_SETTINGS, create_app
 from hummingbit.service.http.keys import create_key
 from hummingbit.service.jobs.store import JobFiles
-from hummingbit.service.server import server_config
+from hummingbit.service.server import limited_connections, server_config
 from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 
@@ -56,7 +56,7 @@ def running_app(
 ) -> Iterator[tuple[Any, httpx.Client]]:
     """Serve a data folder from a thread; yield the application and a client for it."""
     app = create_app(data, settings)
-    config = server_config(app, settings)
+    config = server_config(app, settings, limited_connections(settings))
     config.port = 0
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

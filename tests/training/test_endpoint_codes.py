@@ -85,8 +85,9 @@ def test_codes_of_an_endpoint_are_trained_and_served(
         assert len(server.requests) - n_before == 3
         server.refusals = [(500, {})] * 2
         failed = client.post(path, json={"text": "something"})
-        detail = check_problem(failed, 503, "endpoint_unavailable")["detail"]
-        assert detail == f"{server.url} failed (500: told to answer 500) (after 2 attempts)"
+        check_problem(failed, 503, "endpoint_unavailable")
+        assert server.url not in failed.text
+        assert "told to answer" not in failed.text
         assert client.post(path, json={"code": "00000000"}).status_code == 200
         server.refusals = [(503, {})] * 8
         written = {"documents": [{"id": "new", "text": "some new words"}]}

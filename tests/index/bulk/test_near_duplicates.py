@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
+from hummingbit.foundation.cancellation import Cancelled, cancelled_by
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from hummingbit.index import duplicates
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.duplicates import (
@@ -74,14 +74,14 @@ def test_a_large_radius_takes_few_comparisons_and_little_memory() -> None:
     assert len(told) < 10
 
 
-def test_work_ends_at_a_checkpoint_and_says_how_far_it_is() -> None:
+def test_work_ends_once_nobody_waits_for_it_and_says_how_far_it_is() -> None:
     codes = random_codes(np.random.default_rng(0), 20_000, 64)
     told: list[tuple[str, int, int]] = []
 
     def is_abandoned() -> bool:
         return len(told) == 3
 
-    with pytest.raises(Cancelled), in_slices(Slices(FairSemaphore(1), is_abandoned)):
+    with pytest.raises(Cancelled), cancelled_by(is_abandoned):
         near_codes(codes, 16, lambda *step: told.append(step))
     assert [step for step, _, _ in told] == ["comparing"] * 3
     done = [done for _, done, _ in told]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hummingbit.encoder.codes import Codes
-from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
+from hummingbit.foundation.cancellation import Cancelled, cancelled_by
 from hummingbit.index.engines import self_join
 from hummingbit.index.engines.self_join import pairs_within
 
@@ -67,8 +67,7 @@ def test_a_join_that_finds_nothing_ends_once_nobody_waits_for_it(
     codes = np.random.default_rng(0).integers(0, 256, (16_384, 8), dtype=np.uint8)
     monkeypatch.setattr(self_join, "_parts_agreeing", lambda *_: 0)
     asked = itertools.count()
-    slices = Slices(FairSemaphore(1), lambda: next(asked) > 4)
-    with in_slices(slices), pytest.raises(Cancelled):
+    with cancelled_by(lambda: next(asked) > 4), pytest.raises(Cancelled):
         found(codes, 0)
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
-from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from hummingbit.index.collection import Collection
 from hummingbit.index.facets import parse_facets
 from hummingbit.index.filters import Filter, check_indexed_fields, parse_filter
@@ -332,13 +331,3 @@ def test_filters_that_are_asked_for_at_the_same_time_are_answered_each_by_its_ro
             for place, filter_ in enumerate(asked)
         }
         assert all(map(payload_fields.knows_filter, asked))
-
-
-def test_where_one_request_ends_another_reads_the_column(path: Path) -> None:
-    with closing(opened(path)) as collection:
-        collection.upsert([document(number) for number in range(100)])
-        payload_fields, checks = PayloadFields(collection.store), iter([False] * 6 + [True] * 1000)
-        with pytest.raises(Cancelled), in_slices(Slices(FairSemaphore(1), lambda: next(checks))):
-            payload_fields.rows(FILTER)
-        assert not payload_fields.knows_filter(FILTER)
-        assert len(payload_fields.rows(FILTER).rows) == 97

@@ -84,6 +84,24 @@ def test_what_a_line_repeats_of_an_invalid_id_or_field_is_cut(
     assert job["result"]["errors"] == [first, second]
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"id": "b", "text": "' + b"a " * 4_200_000 + b'"}', "8,400,023 bytes"),
+        (b'{"id": "b", "vector": [' + b"0," * 300_000 + b"0]}", "300,001 commas"),
+    ],
+)
+def test_a_line_beyond_the_limit_is_refused_and_no_other(
+    client: httpx.Client, path: str, line: bytes, message: str
+) -> None:
+    lines = [b'{"id": "a", "text": "one"}', line, b'{"id": "c", "text": "three"}', b""]
+    found = client.post(f"{path}/documents:bulk", content=b"\n".join(lines), headers=LINES).json()
+    assert (found["received"], found["written"], found["failed"]) == (3, 2, 1)
+    (error,) = found["errors"]
+    assert (error["line"], error["status"], error["code"]) == (2, 413, "line_too_large")
+    assert message in error["detail"]
+
+
 def test_the_last_of_two_lines_stays_also_if_it_is_the_unchanged_one(
     client: httpx.Client, path: str
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hummingbit.foundation.slices import checkpoint
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.errors import StoreFull
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.jobs import runner
@@ -449,15 +449,15 @@ def test_records_of_the_version_before_are_upgraded(tmp_path: Path) -> None:
         assert (done.state, done.owner, done.recorded) == ("done", "", None)
 
 
-def test_a_job_in_slices_is_stopped_at_its_next_slice(tmp_path: Path) -> None:
+def test_a_job_that_can_be_stopped_anywhere_is_stopped(tmp_path: Path) -> None:
     begun = threading.Event()
 
     def work(_: Progress) -> dict[str, Any]:
         begun.set()
         while True:
-            checkpoint()
+            check_cancelled()
 
-    with closing(Jobs(tmp_path, {"count": Kind(work, in_slices=True)}, explain)) as jobs:
+    with closing(Jobs(tmp_path, {"count": Kind(work, anywhere=True)}, explain)) as jobs:
         first = submit(jobs, "a")
         assert begun.wait(SECONDS)
         jobs.cancel(first.id)

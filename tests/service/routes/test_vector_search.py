@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,12 +10,9 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from hummingbit.service.concurrency import ConcurrencyLimiter
-from hummingbit.service.routes import search
 from hummingbit.service.schemas.responses import SearchResponse
-from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts
-from tests.support.service import check_problem, make_data_folder, running_service
+from tests.support.service import check_problem
 
 MakeCollection = Callable[..., str]
 VECTORS = np.random.default_rng(3).normal(size=(50, 6)).astype(np.float32)
@@ -151,26 +147,3 @@ def test_a_collection_that_keeps_no_vectors_has_none(
     body = {"vector": [1.0] * 6, "rescore": {"by": "vectors"}}
     problem = check_problem(client.post(f"{path}/search", json=body), 422, "invalid_request")
     assert "the collection keeps no vectors" in problem["errors"][0]["message"]
-
-
-def test_a_search_that_reads_many_vectors_waits_among_the_long_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken: list[int] = []
-    place = ConcurrencyLimiter.slot
-
-    def counted(self: ConcurrencyLimiter, state: Any) -> Any:
-        taken.append(1)
-        return place(self, state)
-
-    monkeypatch.setattr(ConcurrencyLimiter, "slot", counted)
-    with running_service(make_data_folder(tmp_path), Settings()) as client:
-        client.put("/v1/collections/v", json={"encoder": "numbers"})
-        client.put("/v1/collections/v/documents", json={"documents": documents()})
-        body = {"vector": [1.0] * 6, "limit": 10, "rescore": {"by": "vectors", "oversample": 20}}
-        ok(client.post("/v1/collections/v/search", json=body))
-        assert not taken
-        body["rescore"] = {"by": "vectors", "oversample": 21}
-        ok(client.post("/v1/collections/v/search", json=body))
-        assert len(taken) == 1
-    assert search.CHEAP_VECTORS == 200

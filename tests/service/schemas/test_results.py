@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hummingbit.service.http.limits import SENT_AT_ONCE
 from hummingbit.service.http.problems import ProblemError
-from hummingbit.service.schemas.search import SENT_AT_ONCE, answer_to_json
+from hummingbit.service.schemas.search import answer_to_json
 from hummingbit.service.settings import Settings
 from tests.support.service import check_problem, running_service
 

@@ -335,7 +335,7 @@ def test_an_id_with_dots_is_passed_on_as_it_is_or_refused(service: str) -> None:
 def test_a_request_that_cannot_be_passed_on_is_the_clients_mistake(service: str) -> None:
     status, body = answered(send(service, "GET /v1/jobs HTTP/1.1\r\nHost: other"))
     assert (status, json.loads(body)["code"]) == (400, "invalid_http")
-    assert "multiple Host" in json.loads(body)["detail"]
+    assert "2 headers Host" in json.loads(body)["detail"]
 
 
 def test_a_connection_ends_where_the_writer_leaves_a_body_unread(service: str) -> None:
@@ -363,31 +363,6 @@ def test_who_sends_slowly_keeps_nobody_from_the_writer(tmp_path: Path) -> None:
                 slow.enter_context(send(address, head, b"{"))
             body = {"documents": [{"id": "a", "code": CODE}]}
             assert client.put(f"{path}/documents", json=body).json()["upserted"] == 1
-
-
-def test_who_hangs_up_is_not_asked_for_any_more(tmp_path: Path) -> None:
-    def sockets(pid: int) -> int:
-        found = 0
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # files come and go
-                found += os.readlink(link).startswith("socket:")
-        return found
-
-    with serving_process(tmp_path, "--workers", "1", *QUIET) as (process, address):
-        writer, reader = children(process.pid)
-        answered(send(address, "GET /v1/jobs HTTP/1.1"))
-        before = sockets(reader)
-        os.kill(writer, signal.SIGSTOP)
-        try:
-            asking = [send(address, "GET /v1/jobs HTTP/1.1") for _ in range(20)]
-            wait_until(lambda: sockets(reader) >= before + 30)
-            for connection in asking:
-                connection.close()
-            wait_until(lambda: sockets(reader) <= before)
-        finally:
-            os.kill(writer, signal.SIGCONT)
-        with client_of(address) as client:
-            assert client.get("/v1/jobs").status_code == 200
 
 
 def test_metrics_are_those_of_all_processes(service: str) -> None:
@@ -435,7 +410,6 @@ def test_keys_are_checked_wherever_an_answer_is_made(
 def test_a_replacement_knows_that_there_was_a_key_and_stopped_processes_end(
     tmp_path: Path,
 ) -> None:
-    """It takes seconds, because a process that has just begun is not replaced at once."""
     keys, paths = tmp_path / "keys.json", ("/v1/collections/c", "/v1/jobs")
     with serving_process(tmp_path, "--workers", "1", *QUIET) as (process, address):
 
@@ -482,7 +456,7 @@ def test_who_the_writer_does_not_answer_is_told_so_in_time(tmp_path: Path) -> No
             (503, "timed_out"),
             (408, "body_too_slow"),
         ]
-        assert found[0][1]["detail"].startswith("the writer process did not respond within 1 s")
+        assert found[0][1]["detail"].startswith("there was no response within 1 s")
         with client_of(address) as client:
             wait_until(lambda: client.get("/v1/jobs").status_code == 200)
 

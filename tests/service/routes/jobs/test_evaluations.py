@@ -3,25 +3,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
 
 from hummingbit.corpus.document import Document
 from hummingbit.evaluation.formats import FORMATS
 from hummingbit.evaluation.rankings import evaluate_rankings
 from hummingbit.evaluation.report import parse_report, run_job
 from hummingbit.evaluation.trec import parse_run
-from hummingbit.foundation.slices import Cancelled, FairSemaphore, Slices, in_slices
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.service.jobs.kinds import REQUEST_FILE
-from hummingbit.service.routes import jobs
-from hummingbit.service.routes.dependencies import LONG_READ
-from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts
 from tests.support.evaluations import labelled_codes, parse_junit
 from tests.support.service import check_problem, forget_job_when_read, send
@@ -174,19 +167,6 @@ def test_queries_come_back_with_ids_and_every_field(client: httpx.Client, path: 
         {**nothing, "labels": None, **queries[0], "id": "0"},
         {**nothing, **queries[1]},
     ]
-
-
-def test_reading_queries_ends_with_its_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They may have 16 MiB, so they are read in slices, among the long reads."""
-    (tmp_path / REQUEST_FILE).write_text(json.dumps({"queries": [{"code": "00"}] * 10_000}))
-    monkeypatch.setattr(jobs, "_evaluated", lambda _, __: None)
-    monkeypatch.setattr(jobs, "_job_folder", lambda _, __: nullcontext(tmp_path))
-    with in_slices(Slices(FairSemaphore(1), lambda: True)), pytest.raises(Cancelled):
-        jobs.get_evaluation_queries("1", Any, Settings())  # type: ignore[arg-type]
-    routes = {route.name: route for route in jobs.router.routes if isinstance(route, APIRoute)}
-    assert routes["get_evaluation_queries"].dependencies == LONG_READ["dependencies"]
 
 
 @pytest.mark.parametrize(

@@ -407,6 +407,9 @@ def test_training_that_fails_says_why(tmp_path: Path) -> None:
         assert job["error"]["code"] == "training_failed"
         assert "no term occurs in two" in job["error"]["detail"]
         assert str(tmp_path) not in job["error"]["detail"]
+        wait_until(
+            lambda: {LOG_FILE} == {file.name for file in (tmp_path / "jobs" / job["id"]).iterdir()}
+        )
 
 
 def test_an_encoder_of_a_language_model_is_not_replaced_by_another_method(tmp_path: Path) -> None:

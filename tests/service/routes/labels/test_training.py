@@ -103,6 +103,8 @@ def test_what_training_reads_are_texts_and_labels(tmp_path: Path) -> None:
         ({"settings": {"n_bits": 12}}, "/settings", "n_bits"),
         ({"settings": {"hidden": 3}}, "/settings", "no 'hidden'; those of all methods"),
         ({"method": "ict", "settings": {"model": "/etc/passwd"}}, "/settings", "no 'model'"),
+        ({"method": "ict", "settings": {"epochs": 10**18}}, "/settings", "epochs is 1"),
+        ({"method": "ict", "settings": {"epochs": 1001}}, "/settings", "epochs 1,001; a job may"),
         ({"encoder": "../x"}, "/encoder", "encoder"),
         ({"into": "notes"}, None, "taken"),
     ],
