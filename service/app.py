@@ -26,6 +26,7 @@ from hummingbit.service.batching import Batcher
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.admission import Admission, Keyring
 from hummingbit.service.http.bodies import HeldBytes
+from hummingbit.service.http.forwarding import Forwarding
 from hummingbit.service.http.limits import Limits
 from hummingbit.service.http.monitoring import Metrics, Monitoring, telemetry
 from hummingbit.service.http.request_ids import RequestIds
@@ -48,7 +49,6 @@ from hummingbit.service.routes import (
 from hummingbit.service.routes.dependencies import add_handlers
 from hummingbit.service.routes.openapi import describe
 from hummingbit.service.settings import Settings
-from hummingbit.service.workers.forwarding import Forwarding
 
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (

@@ -20,8 +20,8 @@ import httpx
 import pytest
 
 from hummingbit.cli import main
+from hummingbit.service.http.forwarding import IDLE_CONNECTIONS
 from hummingbit.service.http.keys import create_key, revoke_key
-from hummingbit.service.workers.forwarding import IDLE_CONNECTIONS
 from tests.support.faults import soak
 from tests.support.service import (
     check_problem,

@@ -16,10 +16,10 @@ from pydantic import SecretStr
 
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.app import ROUTERS, create_app
+from hummingbit.service.http.forwarding import LOCAL, Forwarding
 from hummingbit.service.http.keys import Role, required_role
 from hummingbit.service.routes import search
 from hummingbit.service.settings import Settings
-from hummingbit.service.workers.forwarding import LOCAL, Forwarding
 
 # What only the process that writes knows: jobs, labels, and whether the service writes.
 OF_THE_WRITER = ("jobs", "evaluations", "evaluate", "maps", "map", "duplicates", "labels", "access")
