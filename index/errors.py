@@ -143,6 +143,11 @@ def _is_full(path: Path, error: sqlite3.Error | OSError) -> bool:
     if code != sqlite3.SQLITE_IOERR:
         return code == sqlite3.SQLITE_FULL
     # SQLite reports this general error for some files that it cannot extend.
+    return has_no_room(path.parent, ROOM_FOR_A_WRITE)
+
+
+def has_no_room(folder: Path, room: int) -> bool:
+    """Return whether the disk of a folder has less than `room` bytes left."""
     with suppress(OSError):
-        return shutil.disk_usage(path.parent).free < ROOM_FOR_A_WRITE
+        return shutil.disk_usage(folder).free < room
     return False

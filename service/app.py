@@ -110,6 +110,8 @@ def create_app(
         folder_settings = {"data_dir": data.path, "read_only": not data.writable}
     else:
         folder_settings = {"data_dir": data}
+    # Another process writes for the readers of a service that takes writes.
+    takes_writes = not settings.read_only
     settings = settings.model_copy(update=folder_settings)
 
     app = Service(
@@ -126,6 +128,7 @@ def create_app(
         telemetry=telemetry(settings.traces_endpoint),
     )
     app.state.settings = settings
+    app.state.takes_writes = takes_writes
     app.state.draining = False
     app.state.metrics = Metrics()
     app.state.keyring = Keyring(settings)

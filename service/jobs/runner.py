@@ -95,9 +95,9 @@ class Jobs:
         self._postponed: dict[str, _Delay] = {}
         self._ending = False
         self._queues = JobQueues()
-        self._tidy()
-        for job in self._store.unfinished():
-            self._enqueue(job)
+        self._are_known = False
+        with self._lock:
+            self._resume()
         self._threads = [
             threading.Thread(target=self._work, args=(queue,), name=f"{queue} jobs", daemon=True)
             for queue, count in (dict.fromkeys(QUEUES, 1) | dict(workers or {})).items()
@@ -120,6 +120,7 @@ class Jobs:
         """
         try:
             with self._lock:
+                self._resume()
                 previous = self._previous(new)
                 if previous is None:
                     job = self._add(draft, new)
@@ -204,6 +205,22 @@ class Jobs:
         self._record_outstanding()
         self._store.close()
 
+    def _resume(self) -> None:
+        """Enqueue the jobs that earlier processes left, unless the disk is too full to read them.
+
+        The caller holds the lock.
+        """
+        if self._are_known:
+            return
+        try:
+            unfinished = self._store.unfinished()
+            self._tidy()
+        except JobStoreError:
+            return
+        self._are_known = True
+        for job in unfinished:
+            self._enqueue(job)
+
     def _previous(self, new: NewJob) -> JobRecord | None:
         """Return the job of an earlier, equal request. The caller holds the lock.
 
@@ -241,6 +258,8 @@ class Jobs:
     def _work(self, queue: QueueName) -> None:
         """Do the jobs of a queue, one after another."""
         while not self._ending:
+            with self._lock:
+                self._resume()
             self._enqueue_due(queue)
             taken = self._queues.take(queue, SECONDS_BETWEEN_ATTEMPTS)
             self._record_outstanding()

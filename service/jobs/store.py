@@ -28,7 +28,7 @@ from hummingbit.index.catalog import (
     remove_folder,
     remove_partial_folders,
 )
-from hummingbit.index.errors import StoreError, is_damaged
+from hummingbit.index.errors import StoreError, StoreFull, is_damaged, store_error
 from hummingbit.service.http.problems import ProblemError
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -171,31 +171,48 @@ class JobStore:
     def __init__(self, path: Path) -> None:
         """Open the file at `path`, and create it if it is missing.
 
+        If the disk is too full for that, each use tries again.
+
         Raises:
             JobStoreError: if it cannot be opened, or a later version wrote it.
         """
         self._path = path
         self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._inode = -1
         try:
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            with self._using() as connection:
-                (version,) = connection.execute("PRAGMA user_version").fetchone()
-                if version > FORMAT_VERSION:
-                    message = f"has version {version}; version {FORMAT_VERSION} can be read"
-                    raise JobStoreError(f"{path}: {message}")
-                # With a write-ahead log, SQLite would take a damaged log for a shorter one, and
-                # forget without an error what was acknowledged.
-                connection.execute("PRAGMA journal_mode = TRUNCATE")
-                connection.execute("PRAGMA synchronous = FULL")
-                _upgrade(connection, version)
-            self._inode = path.stat().st_ino
+            self._open()
         except (sqlite3.Error, OSError) as error:
-            raise _job_store_error(path, error) from error
+            if not isinstance(store_error(path, error), StoreFull):
+                raise _job_store_error(path, error) from error
+            _log.warning("%s: %s; jobs go on once there is space", path, error)
+
+    def _open(self) -> sqlite3.Connection:
+        """Open the file, and bring it to this version."""
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > FORMAT_VERSION:
+                message = f"has version {version}; version {FORMAT_VERSION} can be read"
+                raise JobStoreError(f"{self._path}: {message}")
+            # With a write-ahead log, SQLite would take a damaged log for a shorter one, and
+            # forget without an error what was acknowledged.
+            connection.execute("PRAGMA journal_mode = TRUNCATE")
+            connection.execute("PRAGMA synchronous = FULL")
+            if version < FORMAT_VERSION:
+                _upgrade(connection, version)
+            self._inode = self._path.stat().st_ino
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            self._connection.close()
+            if self._connection is not None:
+                self._connection.close()
 
     def add(self, new: NewJob, id_: str, bytes_: int) -> JobRecord:
         """Add a job to the queue; its files have `bytes_` bytes."""
@@ -375,8 +392,8 @@ class JobStore:
     def _using(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
-                yield self._connection
-            except sqlite3.Error as error:
+                yield self._connection or self._open()
+            except (sqlite3.Error, OSError) as error:
                 raise _job_store_error(self._path, error) from error
 
 

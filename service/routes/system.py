@@ -14,6 +14,7 @@ from fastapi.responses import PlainTextResponse
 
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines import kernel
+from hummingbit.index.errors import has_no_room
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.service.console import Asset, assets, gzipped, page, release
 from hummingbit.service.http.keys import EVERYBODY, FILTERED_READ, READ, Role
@@ -53,12 +54,17 @@ async def get_livez() -> Status:
     return {"status": "alive"}
 
 
+FULL_DISK = 1 << 16
+"""A disk with fewer bytes left takes not even a small write."""
+
+
 @router.get("/readyz", response_model=Ready, **READ, summary="Can everything be opened?")
 async def get_readyz(request: Request, folder: Folder) -> Response:
     """List the collections and encoders, or return 503 with the problems of each.
 
     `unavailable` lists those that cannot be opened; `unwritable` lists collections that can be
-    searched but not written to. All others are served. A service that is stopping is not ready.
+    searched but not written to. All others are served. A service that is stopping, or whose disk is
+    full, is not ready.
     """
     if request.app.state.draining:
         problem = ProblemError(503, "not_ready", "the service is about to stop")
@@ -74,7 +80,8 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
         name: [without_path(problem, folder) for problem in problems]
         for name, problems in folder.problems().items()
     }
-    if not collections and not bad_encoders and not unwritable:
+    is_full = request.app.state.takes_writes and has_no_room(folder.path, FULL_DISK)
+    if not collections and not bad_encoders and not unwritable and not is_full:
         names = [encoder["name"] for encoder in encoders]
         path = kernel.path()
         ready = Ready(
@@ -87,7 +94,10 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
     }
     counts = {"opened": len(collections) + len(bad_encoders), "written to": len(unwritable)}
     clauses = [f"{count} cannot be {verb}" for verb, count in counts.items() if count]
-    message = f"of the collections and encoders, {' and '.join(clauses)}"
+    reasons = [f"of the collections and encoders, {' and '.join(clauses)}"] if clauses else []
+    if is_full:
+        reasons.append("the disk is full, so nothing can be written")
+    message = "; ".join(reasons)
     problem = ProblemError(503, "not_ready", message)
     return problem_response(request, problem, {"unavailable": problems, "unwritable": unwritable})
 

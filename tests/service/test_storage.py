@@ -116,6 +116,46 @@ def test_a_full_disk_is_said(disk: Path) -> None:
     assert len(list((disk / "data" / "collections").iterdir())) == 2
 
 
+@pytest.mark.parametrize(("flags", "gone"), [((), ""), (("--workers", "2"), "jobs")])
+def test_a_service_that_was_killed_starts_on_a_full_disk(
+    disk: Path, flags: tuple[str, ...], gone: str
+) -> None:
+    """Reads are answered; once there is space, writes and the jobs that waited go on."""
+    data = disk / "data"
+    lines = "\n".join(json.dumps({"id": f"b{at}", "code": "00ff"}) for at in range(5000))
+    sent = {"prefer": "respond-async", "content-type": "application/x-ndjson"}
+    with serving_process(data) as (process, address), client_of(address) as client:
+        assert client.put("/v1/collections/c", json={"n_bits": 16}).status_code == 201
+        assert client.put(PATH, json=DOCUMENTS).status_code == 200
+        accepted = client.post(f"{PATH}:bulk", content=lines, headers=sent)
+        assert accepted.status_code == 202
+        process.kill()
+        process.wait()
+    if gone:
+        # As in a data folder that no service has served.
+        shutil.rmtree(data / gone)
+    fill(disk / "ballast", leave=0)
+    with serving_process(data, *flags) as (process, address), client_of(address) as client:
+        problem = check_problem(client.get("/readyz"), 503, "not_ready")
+        assert problem["detail"] == "the disk is full, so nothing can be written"
+        assert client.get("/livez").status_code == 200
+        assert client.get(f"{PATH}/x").json()["code"] == "ffff"
+        found = client.post("/v1/collections/c/search", json={"code": "ffff", "limit": 1}).json()
+        assert [hit["id"] for hit in found["hits"]] == ["x"]
+        check_problem(client.put(PATH, json=DOCUMENTS), 503, "storage_failed")
+        check_problem(client.post("/v1/collections/c/map", json={}), 503, "storage_failed")
+        (disk / "ballast").unlink()
+        assert client.get("/readyz").status_code == 200
+        assert client.put(PATH, json=DOCUMENTS).status_code == 200
+        if gone:
+            assert client.get("/v1/jobs").json() == {"jobs": []}
+        else:
+            assert wait_for_job(client, accepted)["state"] == "done"
+            assert client.post(f"{PATH}:count", json={}).json()["count"] == 5001
+        process.terminate()
+        process.wait()
+
+
 def test_an_accepted_job_waits_for_space_on_the_disk_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +196,7 @@ def test_an_accepted_job_waits_for_space_on_the_disk_and_goes_on(
             assert time.monotonic() < deadline, job
             time.sleep(0.02)
         check_problem(submit(), 503, "storage_failed")
-        assert client.get("/readyz").status_code == 200
+        check_problem(client.get("/readyz"), 503, "not_ready")
         (disk / "ballast").unlink()
         done = wait_for_job(client, accepted)
         assert done["state"] == "done", done
