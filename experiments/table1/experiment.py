@@ -1,4 +1,4 @@
-"""SSB-VAE's Table I and the tests of its Table II, as the page docs/ssb-vae-paper.md has them.
+"""SSB-VAE's Table I and the tests of its Table II, as ``experiments/ssb_vae/paper.md`` has them.
 
 Source: Ñanculef et al., "Self-Supervised Bernoulli Autoencoders for Semi-Supervised Hashing"
 (2020). Every cell is an encoder in the folder of results. A run of ``reproduce ssb-vae --paper``

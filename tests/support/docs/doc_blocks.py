@@ -13,6 +13,7 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")),
+    *sorted(f"{p.relative_to(ROOT)}" for p in (ROOT / "experiments").glob("*/*.md")),
 )
 _FENCE = re.compile(r"^(`{3,}|~{3,})\s*(\w*)")
 
