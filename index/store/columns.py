@@ -19,7 +19,7 @@ import json
 import math
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count
@@ -450,17 +450,19 @@ class Column:
             of_cells[NO_DOCUMENT] = False
         return of_cells[self.cells]
 
-    def held(self, rows: Rows) -> Iterator[list[tuple[int, Any]]]:
-        """Yield what the document of each row holds, so that columns can be compared."""
-        cells = self.cells[rows]
-        starts = np.searchsorted(self.owners, cells).tolist()
-        ends = np.searchsorted(self.owners, cells, side="right").tolist()
-        for start, end in zip(starts, ends, strict=True):
-            codes = sorted(self.codes[start:end].tolist())
-            yield [
-                (min(code, FIRST_NUMBER), self.values.value(code) if code >= FIRST_NUMBER else None)
-                for code in codes
-            ]
+    def agrees_with(self, other: Column) -> bool:
+        """Tell whether the documents of another column hold here what they hold there."""
+        if len(self.cells) != len(other.cells):
+            return False
+        rows = np.flatnonzero(other.cells)
+        cells, others = self.cells[rows], other.cells[rows]
+        if not cells.all() or ((cells == NO_FIELD) != (others == NO_FIELD)).any():
+            return False
+        _, of_self, of_other = self.values.merged(other.values)
+        here = _entries_of(self.owners, of_self[self.codes], cells)
+        there = _entries_of(other.owners, of_other[other.codes], others)
+        sorted_entries = [codes[np.lexsort((codes, at))] for at, codes in (here, there)]
+        return np.array_equal(here[0], there[0]) and np.array_equal(*sorted_entries)
 
     # Counts and groups. Equal values are counted as the first of them.
 
@@ -526,14 +528,8 @@ class Column:
 
     def entries_of(self, rows: Rows) -> tuple[list[int], list[int]]:
         """Return the position in `rows` and the code of each entry of `rows`, in their order."""
-        owners, codes = self._scalars
-        cells = self.cells[rows]
-        starts, ends = np.searchsorted(owners, cells), np.searchsorted(owners, cells, "right")
-        counts = ends - starts
-        of_row = np.repeat(np.arange(len(rows)), counts)
-        before = np.cumsum(counts) - counts
-        positions = np.repeat(starts - before, counts) + np.arange(len(of_row))
-        return of_row.tolist(), codes[positions].tolist()
+        at, codes = _entries_of(*self._scalars, self.cells[rows])
+        return at.tolist(), codes.tolist()
 
     def value_at(self, row: int, code: int) -> Scalar:
         """Return the value of a row that equals that of a code."""
@@ -591,6 +587,15 @@ class Column:
             return None
         code = position // 2
         return self.values.key(len(self.values) - 1 - code if descending else code)
+
+
+def _entries_of(owners: Array, codes: Codes, cells: Array) -> tuple[Array, Codes]:
+    """Return the position in `cells` and the code of each entry of these cells, in their order."""
+    starts, ends = np.searchsorted(owners, cells), np.searchsorted(owners, cells, "right")
+    counts = ends - starts
+    at = np.repeat(np.arange(len(cells)), counts)
+    before = np.cumsum(counts) - counts
+    return at, codes[np.repeat(starts - before, counts) + np.arange(len(at))]
 
 
 RowsAndPayloads = tuple[Sequence[int], Sequence[Mapping[str, Any]]]

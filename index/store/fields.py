@@ -179,10 +179,7 @@ def _agrees(connection: sqlite3.Connection, saved: Column) -> bool:
         (read,) = read_columns(connection, [saved.field])
     except TooManyValuesError:
         return True
-    rows = np.flatnonzero(read.cells)
-    return len(now.cells) == len(read.cells) and all(
-        one == other for one, other in zip(now.held(rows), read.held(rows), strict=True)
-    )
+    return now.agrees_with(read)
 
 
 def documents_between(

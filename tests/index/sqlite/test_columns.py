@@ -11,7 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hummingbit.index.filters import MAX_STRING_LENGTH, AnyOf, Filter, HasText, InRange, fields_of
-from hummingbit.index.store.columns import Column, ColumnReader, TooManyValuesError
+from hummingbit.index.store.columns import (
+    FIRST_CELL,
+    FIRST_NUMBER,
+    Column,
+    ColumnReader,
+    TooManyValuesError,
+)
 from hummingbit.index.store.fields import Evaluation, read_columns
 from tests.support.columns import database_of
 from tests.support.oracles.filters import NAMES, PAYLOADS
@@ -31,7 +37,13 @@ def column_of(field: str, payloads: list[dict[str, Any]], first_row: int = 1) ->
 
 
 def holds(column: Column) -> list[Any]:
-    return [*column.held(np.arange(1, column.last_row + 1))]
+    """Return what each document holds, as a list of the kind and the value of each entry."""
+    cells = column.cells[1:].tolist()
+    entries: dict[int, list[Any]] = {}
+    for owner, code in zip(column.owners.tolist(), column.codes.tolist(), strict=True):
+        value = column.values.value(code) if code >= FIRST_NUMBER else code
+        entries.setdefault(owner, []).append((code >= FIRST_NUMBER, repr(value)))
+    return [cell if cell < FIRST_CELL else sorted(entries.get(cell, [])) for cell in cells]
 
 
 @given(st.data(), st.sampled_from(["a", "a.b"]))
@@ -54,8 +66,14 @@ def test_a_column_that_was_brought_up_to_date_is_the_one_of_all_payloads(
         reader.add([at + 1 for at in changes], [*changes.values()])
         reader.add([*range(len(payloads) - len(added) + 1, len(payloads) + 1)], added)
         column = column.updated(reader.column(column.generation + 1))
-    assert holds(column) == holds(column_of(field, payloads))
-    assert holds(Column.unpack(field, 7, column.pack())) == holds(column)
+    whole = column_of(field, payloads)
+    assert holds(column) == holds(whole)
+    unpacked = Column.unpack(field, 7, column.pack())
+    assert holds(unpacked) == holds(column)
+    assert column.agrees_with(whole)
+    assert unpacked.agrees_with(column)
+    other = column_of(field, [*payloads[:-1], {"a": {"b": "changed"}}])
+    assert column.agrees_with(other) == (holds(column) == holds(other))
 
 
 @pytest.mark.parametrize("at", [0, 3, 4, 100, -1])
