@@ -393,7 +393,7 @@ class RemoteCollection:
         self.client = client
         self._given_name = name
         if summary is not None:
-            self._summary = summary
+            vars(self)["_summary"] = summary  # the value of the cached property
 
     @cached_property
     def _summary(self) -> responses.CollectionSummary:
@@ -863,7 +863,7 @@ class RemoteEncoder:
         self._client = client
         self._name = name
         if summary is not None:
-            self._summary = summary
+            vars(self)["_summary"] = summary  # the value of the cached property
 
     @cached_property
     def _detail(self) -> responses.EncoderDetail:

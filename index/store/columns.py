@@ -461,8 +461,8 @@ class Column:
         _, of_self, of_other = self.values.merged(other.values)
         here = _entries_of(self.owners, of_self[self.codes], cells)
         there = _entries_of(other.owners, of_other[other.codes], others)
-        sorted_entries = [codes[np.lexsort((codes, at))] for at, codes in (here, there)]
-        return np.array_equal(here[0], there[0]) and np.array_equal(*sorted_entries)
+        one, two = (codes[np.lexsort((codes, at))] for at, codes in (here, there))
+        return np.array_equal(here[0], there[0]) and np.array_equal(one, two)
 
     # Counts and groups. Equal values are counted as the first of them.
 
