@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
+from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.class_code import ClassCode, JointRows, joint_row
 from hummingbit.encoder.codes import Codes, check_n_bits, pack_bits
 from hummingbit.encoder.endpoint import EndpointModel
-from hummingbit.encoder.neighbours import Neighbour, WordTable
+from hummingbit.encoder.neighbours import Neighbour, TermTable
 from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, TextRow, native
@@ -245,23 +246,23 @@ class Encoder:
         features = self.features if isinstance(self.features, TextFeatures) else self.words
         return None if features is None else features.correct(word)
 
-    def neighbours(self, word: str) -> Sequence[Neighbour]:
-        """Return the terms nearest in meaning to a word, nearest first, by the first layer's rows.
+    def neighbours(self, term: str, analyzer: Analyzer) -> Sequence[Neighbour]:
+        """Return the terms of an analyzer nearest in meaning to one of them, nearest first.
 
-        There are none if it has no table of words, or not this word.
+        There are none if it has no table of words, or no word of this term.
         """
-        if self._word_table is None:
-            return ()
-        assert isinstance(self.features, TextFeatures)  # noqa: S101 - it has the table
-        terms = self.features.analyzer.terms(word)
-        return self._word_table.neighbours(terms[0]) if len(terms) == 1 else ()
-
-    @cached_property
-    def _word_table(self) -> WordTable | None:
         features = self.features
         if not isinstance(features, TextFeatures) or self.metadata.get("method") not in TABLES:
-            return None
-        return WordTable(features.vocabulary, self.layers[0].weight, features.column_of)
+            return ()
+        table = self._term_tables.get(analyzer)
+        if table is None:
+            table = TermTable(features.vocabulary, self.layers[0].weight, analyzer.stem)
+            self._term_tables[analyzer] = table
+        return table.neighbours(term)
+
+    @cached_property
+    def _term_tables(self) -> dict[Analyzer, TermTable]:
+        return {}
 
     def check_vector(self, vector: Floats) -> None:
         """Check a vector of finite numbers; the encoder must be one of vectors or matrices.

@@ -1,17 +1,20 @@
 """The words that an encoder's table says are nearest in meaning to a word.
 
-The first layer of an encoder of words has a row for each term, and the code of a text is made of
+The first layer of an encoder of words has a row for each word, and the code of a text is made of
 the sum of its rows. So words with similar rows have similar codes: "mirror" and "reflection",
 "phone" and "mobile". The word index uses them (:mod:`hummingbit.index.questions`).
 
-The rows with the largest cosines are found among those whose signs agree most, which reads 32
-bytes of each row in place of a thousand. What was found for a word is kept.
+Words of one stem are one term of the word index, so the vector of a term is the mean of the rows of
+its words ("average", "averages", "averaging"), each of length 1. The terms with the largest cosines
+are found among those whose signs agree most, which reads 32 bytes of each term in place of a
+thousand. What was found for a term is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,80 +23,99 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 
 MOST_NEIGHBOURS = 64
-"""How many neighbours a word has at most; a word index has some of them."""
-LEAST_COSINE = 0.4
-N_CANDIDATES = 256
-"""So many rows whose signs agree most are compared."""
-WORDS_KEPT = 1 << 15
+"""How many neighbours a term has at most; a word index has some of them."""
+LEAST_COSINE = 0.35
+N_CANDIDATES = 128
+"""So many terms whose signs agree most are compared."""
+TERMS_KEPT = 1 << 15
+TERMS_AT_ONCE = 4096
 
 
 class Neighbour(NamedTuple):
-    """A term of an encoder, and the cosine of its row and that of another term."""
+    """A term, the shortest word that an encoder knows of it, and its cosine to another term."""
 
     term: str
+    word: str
     cosine: float
 
 
-class WordTable:
-    """The rows of an encoder's words: terms of letters, no pieces of words and no runs of them."""
+class TermTable:
+    """The terms that the words of an encoder have; pieces of words and runs of words have none."""
 
     def __init__(
-        self, vocabulary: Sequence[str], rows: Floats, column_of: Callable[[str], int | None]
+        self, words: Sequence[str], rows: Floats, stem: Callable[[list[str]], list[str]]
     ) -> None:
-        """Hold the `rows`, ``float32[V, D]``, of all terms of a vocabulary, and their places."""
-        self._vocabulary = vocabulary
+        """Hold the `rows`, ``float32[V, D]``, of words, whose terms `stem` returns."""
+        columns = [at for at, word in enumerate(words) if len(word) > 1 and word.isalpha()]
+        of_term: dict[str, list[int]] = {}
+        for at, term in zip(columns, stem([words[at] for at in columns]), strict=True):
+            of_term.setdefault(term, []).append(at)
+        self._terms = [*of_term]
+        self._numbers = {term: number for number, term in enumerate(self._terms)}
+        self._words = [min((words[at] for at in some), key=_length) for some in of_term.values()]
+        # The columns of the words of term i are those from starts[i] to starts[i + 1].
+        self._columns = np.fromiter(chain.from_iterable(of_term.values()), np.int64, len(columns))
+        self._starts = np.cumsum([0, *map(len, of_term.values())])
         self._rows = rows
-        self._column_of = column_of
-        self.neighbours = lru_cache(WORDS_KEPT)(self._neighbours)
+        lengths = np.sqrt(np.einsum("vd,vd->v", rows, rows))
+        self._scales = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        self._signs = self._signs_of_terms()
+        self.neighbours = lru_cache(TERMS_KEPT)(self._neighbours)
 
     def _neighbours(self, term: str) -> tuple[Neighbour, ...]:
-        """Return the words nearest to a term, nearest first, without itself.
+        """Return the terms nearest to a term, nearest first, without itself.
 
         There are at most :data:`MOST_NEIGHBOURS`, with cosines of at least :data:`LEAST_COSINE`,
-        and none if the term is not a word of the table.
+        and none if the encoder has no word of the term.
         """
-        column = self._column_of(term) if _is_word(term) else None
-        if column is None:
+        number = self._numbers.get(term)
+        if number is None:
             return ()
-        words, signs = self._signs
-        row = self._rows[column]
-        differing = np.zeros(len(words), dtype=np.uint16)
-        for some, own in zip(signs, _signs_of(row[None]), strict=True):
-            differing += np.bitwise_count(some ^ own)
-        reached = np.cumsum(np.bincount(differing)) >= min(N_CANDIDATES, len(words))
+        own = self._vectors(np.array([number]))
+        differing = np.zeros(len(self._terms), dtype=np.uint16)
+        for some, of_term in zip(self._signs, _signs_of(own), strict=True):
+            differing += np.bitwise_count(some ^ of_term)
+        reached = np.cumsum(np.bincount(differing)) >= min(N_CANDIDATES, len(differing))
         near = np.flatnonzero(differing <= int(reached.argmax()))
-        columns = words[near]
-        candidates = self._rows[columns].astype(np.float64)
-        lengths = np.sqrt((candidates**2).sum(axis=1) * (row.astype(np.float64) ** 2).sum())
-        cosines = np.divide(
-            candidates @ row, lengths, out=np.zeros_like(lengths), where=lengths > 0
-        )
+        vectors, own = self._vectors(near).astype(np.float64), own.astype(np.float64)
+        lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors) * (own**2).sum())
+        cosines = np.divide(vectors @ own[0], lengths, out=np.zeros(len(near)), where=lengths > 0)
         # Rounded, so that no processor orders them otherwise.
         cosines = np.round(cosines, 6)
-        order = np.lexsort((columns, -cosines))[: MOST_NEIGHBOURS + 1]
-        found = zip(columns[order].tolist(), cosines[order].tolist(), strict=True)
+        order = np.lexsort((near, -cosines))[: MOST_NEIGHBOURS + 1]
+        found = zip(near[order].tolist(), cosines[order].tolist(), strict=True)
         return tuple(
-            Neighbour(self._vocabulary[other], cosine)
+            Neighbour(self._terms[other], self._words[other], cosine)
             for other, cosine in found
-            if other != column and cosine >= LEAST_COSINE
+            if other != number and cosine >= LEAST_COSINE
         )
 
-    @cached_property
-    def _signs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-        """The columns of the words, and the signs of their rows, 64 numbers of all in a row."""
-        words = np.flatnonzero([*map(_is_word, self._vocabulary)])
-        at_once = range(0, len(words), 4096)
-        signs = [_signs_of(self._rows[words[start : start + 4096]]) for start in at_once]
-        return words, np.concatenate(signs, axis=1) if signs else np.empty((0, 0), np.uint64)
+    def _vectors(self, numbers: npt.NDArray[np.int64]) -> Floats:
+        """Return the vectors of terms, ``float32[n, D]``, but for a factor."""
+        starts, stops = self._starts[numbers], self._starts[numbers + 1]
+        ends = np.cumsum(stops - starts)
+        begins = ends - (stops - starts)
+        columns = self._columns[np.arange(ends[-1]) + np.repeat(starts - begins, stops - starts)]
+        rows = self._rows[columns] * self._scales[columns, None]
+        return np.asarray(np.add.reduceat(rows, begins, axis=0))
+
+    def _signs_of_terms(self) -> npt.NDArray[np.uint64]:
+        """Return the signs of all vectors, 64 numbers of all terms in a row."""
+        numbers = np.arange(len(self._terms))
+        signs = [
+            _signs_of(self._vectors(numbers[start : start + TERMS_AT_ONCE]))
+            for start in range(0, len(numbers), TERMS_AT_ONCE)
+        ]
+        return np.concatenate(signs, axis=1) if signs else np.empty((0, 0), np.uint64)
 
 
-def _is_word(term: str) -> bool:
-    return len(term) > 1 and term.isalpha()
+def _length(word: str) -> tuple[int, str]:
+    return len(word), word
 
 
-def _signs_of(rows: Floats) -> npt.NDArray[np.uint64]:
-    """Return the signs of rows ``(N, D)``, 64 numbers in each integer, ``uint64[D / 64, N]``."""
-    packed = np.packbits(rows > 0, axis=1)
-    padded: Any = np.zeros((len(rows), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+def _signs_of(vectors: Floats) -> npt.NDArray[np.uint64]:
+    """Return the signs of vectors ``(N, D)``, 64 numbers in each integer, ``uint64[D / 64, N]``."""
+    packed = np.packbits(vectors > 0, axis=1)
+    padded: Any = np.zeros((len(vectors), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     padded[:, : packed.shape[1]] = packed
     return np.ascontiguousarray(padded.view(np.uint64).T)

@@ -388,8 +388,7 @@ class ModelRecipe(ClassHeadRecipe):
     )
     hybrid_weight: float = setting(
         0.0,
-        "weight of the codes beside words in the hybrid ranking; 0: fitted on queries that are made"
-        " of documents, or .85 with the head reconstruction",
+        "weight of the codes beside words in the hybrid ranking; 0: the default of models, .85",
         within=f"[0, {MAX_HYBRID_WEIGHT}]",
     )
 

@@ -224,10 +224,6 @@ class TextFeatures:
         """V, the number of terms."""
         return len(self.vocabulary)
 
-    def column_of(self, term: str) -> int | None:
-        """Return the place of a term in the vocabulary; None if it is not in it."""
-        return self._columns.get(term)
-
     def prepare(self) -> None:
         """Build the speller, which takes a tenth of a second for a vocabulary of 20,000 terms."""
         if self.corrections:

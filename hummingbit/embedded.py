@@ -181,14 +181,6 @@ class Hits(QueryResult, Sequence[Hit]):
         return np.array([hit.score for hit in self._hits], dtype=np.float64)
 
     @property
-    def relevances(self) -> npt.NDArray[np.float64]:
-        """The scores on one scale for all rankings, ``float64[k]`` from 0 to 1, in their order.
-
-        A document has 0 if it agrees with the query by chance, and 1 if it consists of the query.
-        """
-        return np.array([hit.relevance for hit in self._hits], dtype=np.float64)
-
-    @property
     def confidences(self) -> npt.NDArray[np.float64]:
         """The probabilities that the hits answer the query, ``float64[k]``, in their order.
 
@@ -565,7 +557,7 @@ def _search_options(given: LocalSearchOptions) -> SearchOptions:
     options = SearchOptions.of_request(fields)
     if not 1 <= options.k <= MAX_K:
         raise InputError("limit", f"is {options.k}; it must be from 1 to {MAX_K:,}")
-    return replace(options, with_text=True, with_relevance=True, with_confidence=True)
+    return replace(options, with_text=True, with_confidence=True)
 
 
 class Collection(OpenCollection):

@@ -118,7 +118,7 @@ class ServedCollection(OpenCollection):
             [example_of(example) for example in inputs.examples_of(field, examples)]
             for field, examples in (("positive", positive), ("negative", negative))
         )
-        asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True, **options}
+        asked: Any = {"with_payload": True, "with_text": True, **options}
         name = self._given_name
         return _hits(self.client.recommend(name, like, unlike, strategy=strategy, **asked))
 
@@ -184,8 +184,7 @@ class ServedCollection(OpenCollection):
         ).report
 
     def _search(self, query: Query, options: SearchOptions) -> Hits:
-        asked: Any = {"with_payload": True, "with_text": True, "with_relevance": True}
-        asked |= {"with_confidence": True, **options}
+        asked: Any = {"with_payload": True, "with_text": True, "with_confidence": True, **options}
         return _hits(self.client.search(self._given_name, **example_of(query), **asked))
 
 

@@ -256,10 +256,10 @@ class AnyCollection(Protocol):
 
     @property
     def own_hybrid_weight(self) -> float | None:
-        """The weight that was set for this collection; None where the encoder's counts."""
+        """The weight that was set for this collection; None where the default counts."""
 
     def set_hybrid_weight(self, weight: float | None) -> None:
-        """Make `weight` that of codes beside words; None takes the encoder's, or 0.5 without one.
+        """Make `weight` that of codes beside words; None takes that of a language model, or 0.5.
 
         Raises:
             InputError: if it is out of bounds, or searches here are by distance only.

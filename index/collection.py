@@ -69,13 +69,10 @@ from hummingbit.index.rankings import (
     BM25,
     BY_WORDS,
     DEFAULT_WEIGHT,
-    FEEDBACK,
-    FEEDBACK_OF_MODELS,
     HAMMING,
-    N_FEEDBACK,
+    OF_MODELS,
     Bm25Ranking,
     HammingRanking,
-    HybridSettings,
     Ranking,
     SearchedDocuments,
     make_ranking,
@@ -190,7 +187,6 @@ class SearchableCollection(ABC):
         self.encoder_kind: str | None = None if encoder is None else encoder.kind
         features = None if encoder is None else encoder.features
         self._reads_terms = isinstance(features, TextFeatures)
-        self._knows_other_words = not isinstance(features, TextFeatures) or features.pieces
         self.encoder_name: str | None = description.encoder_name
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine
@@ -202,8 +198,11 @@ class SearchableCollection(ABC):
     @property
     def hybrid_weight(self) -> float:
         """See :attr:`hummingbit.index.backend.CollectionBackend.hybrid_weight`."""
-        of_encoder = None if self.encoder is None else self.encoder.hybrid_weight
-        return self.own_hybrid_weight or of_encoder or DEFAULT_WEIGHT
+        # Earlier versions fitted a weight to encoders of words, for another formula.
+        default = DEFAULT_WEIGHT
+        if self.encoder is not None and self.is_read_by_model:
+            default = self.encoder.hybrid_weight or OF_MODELS
+        return self.own_hybrid_weight or default
 
     def ids_within(self, ids: Sequence[str], filter: Filter) -> set[str]:  # noqa: A002
         """See :meth:`hummingbit.index.backend.CollectionBackend.ids_within`."""
@@ -462,17 +461,13 @@ class SearchableCollection(ABC):
             if isinstance(queries, EncodedQueries)
             else self.encode_queries(queries, options)
         )
-        # Learning from its best documents helps a query by words that its code does not know. A
-        # language model knows them, and the best document then loses its rank to others.
-        feedback = (N_FEEDBACK, FEEDBACK) if self._reads_terms else (0, FEEDBACK_OF_MODELS)
-        hybrid = HybridSettings(self.hybrid_weight, *feedback, self._knows_other_words)
         search = Search(
             self.name,
             encoded,
             options,
             self.incarnation,
             self.ranking,
-            hybrid=hybrid,
+            hybrid_weight=self.hybrid_weight,
             code_column=self.description.code_column,
         )
         return self._run_search(search)

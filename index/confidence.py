@@ -10,8 +10,9 @@ q_j · w_j is negative, so confidence never contradicts the order of a ranking. 
 is said beside each ranking (:mod:`hummingbit.index.rankings`); the weights w, one set for each kind
 of features (:data:`WEIGHTS`), are those of a logistic regression. They were fitted to the hits of
 queries that people judged, and of queries that nothing answers, over seven corpora with the
-encoders of ``hummingbit quickstart``, by ``hummingbit reproduce confidence --fit``. Without
-``--fit``, the same command measures confidence on each corpus with weights fitted to the others.
+encoders of ``hummingbit quickstart`` (the weights of codes) or the one that ships (the others), by
+``hummingbit reproduce confidence --fit``, with ``--shipped`` for the latter. Without ``--fit``, the
+same command measures confidence on each corpus with weights fitted to the others.
 
 Source: Platt, "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized
 Likelihood Methods" (1999), who fits a line in one score.
@@ -25,14 +26,13 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import mul
 from typing import NamedTuple
 
-OF_CODES, OF_WORDS, OF_BOTH, OF_RANKS = "codes", "words", "both", "ranks"
+OF_CODES, OF_WORDS, OF_BOTH = "codes", "words", "both"
 """The kinds of features."""
 
 WEIGHTS: Mapping[str, tuple[float, ...]] = {
     OF_CODES: (-2.252, 1.177, 2.972, -0.865),
-    OF_WORDS: (-4.140, 1.536),
-    OF_BOTH: (-4.146, 0.099, 0.166, 0.621),
-    OF_RANKS: (-9.820, 7.692, 0.827),
+    OF_WORDS: (-4.104, 1.472),
+    OF_BOTH: (-4.897, 1.487, 0.567),
 }
 """The weights of each kind of features, w_0 first."""
 

@@ -1,15 +1,13 @@
 """The lexical index: posting lists of one generation, scored by BM25.
 
-A :class:`LexicalIndex` has three fields: the texts, their titles, and the summaries of texts that
-are not their own. Each :class:`Field` consists of immutable segments, as the index of codes does: a
-write makes the next index, which shares segments with this one and leaves it unchanged. A query is
-weighed with the statistics of the generation, the part of each term is computed once for each
-impact, and :class:`Matches` holds the sums.
+A :class:`LexicalIndex` consists of immutable segments, as the index of codes does: a write makes
+the next index, which shares segments with this one and leaves it unchanged. A query is weighed with
+the statistics of the generation, the part of each term is computed once for each impact, and
+:class:`Matches` holds the sums.
 
-Every match is scored. Adding up a million postings takes about three milliseconds, and the
-standardized scores of a hybrid ranking need the scores of all matches anyway, so skipping documents
-that cannot be among the best would save nothing. The kernel does so in one call for each segment,
-because numpy's calls take longer than the sums where there are few documents.
+Every match is scored. Adding up a million postings takes about three milliseconds. The kernel does
+so in one call for each segment, because numpy's calls take longer than the sums where there are few
+documents.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -29,7 +27,6 @@ import numpy.typing as npt
 import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.analyzers import WORDS, Analyzer
-from hummingbit.encoder.text_features import SEARCHED_LENGTH, summary_of, title_of
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.index.confidence import WordEvidence
 from hummingbit.index.engines import kernel
@@ -59,43 +56,14 @@ DEFAULT_ANALYZER = "english"
 # not change the order. Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25
 # and Beyond" (2009), equation 3.15; Kamphuis et al., "Which BM25 Do You Mean?" (2020), table 1.
 #
-# The hybrid ranking changes four things.
+# *Openings.* In the hybrid ranking, the first :data:`OPENING` terms of a document count twice, in
+# tf, |d| and avg: the first words of a text, such as a heading, say what it is about. This is BM25
+# of two weighted fields, the text and its opening. Source: Robertson, Zaragoza and Taylor, "Simple
+# BM25 Extension to Multiple Weighted Fields" (2004), section 3.2.
 #
-# *Openings.* The first words of a text, such as a heading, say what it is about. So the first
-# :data:`OPENING` terms of a document count twice, in tf, |d| and avg. This is BM25 of two weighted
-# fields, the text and its opening. Source: Robertson, Zaragoza and Taylor, "Simple BM25 Extension
-# to Multiple Weighted Fields" (2004), section 3.2.
-#
-# *Weights of terms.* Words such as "how" and "were" can be as rare as keywords, but they are spread
-# over the documents at random, while a document about a keyword repeats it. So the weight of a term
-# is
-#
-#     w(t) = idf(t) · (1 + :data:`BURSTINESS` · ridf(t)),  ridf(t) = ln(N / n) + ln(1 - exp(-cf /
-# N)),
-#
-# where cf counts t in all documents: ridf is by how much ln(N / n) exceeds what it would be if
-# these occurrences were distributed by Poisson's law; it is 0 where that is less. Source: Church
-# and Gale, "Inverse Document Frequency (IDF): A Measure of Deviations from Poisson" (1995).
-#
-# *Titles.* The title of a document is the first line of its text; a text of one line has none.
-# :data:`TITLE_WEIGHT` times the title's own score is added, in which tf, |d|, avg, N and n are
-# those of the titles alone. So a short title with all words of a query counts much, and a word of
-# many titles, such as "report", little. This is the sum of the scores of two fields, as in Lucene's
-# queries over several fields.
-#
-# *Summaries.* A document whose title and first sentence have all words of a query usually answers
-# it. The summary s of a document is its title and the first sentence that follows, at most
-# :data:`SUMMARY_TERMS` terms. With share = Σ_{t in s} w(t)² / Σ_t w(t)², it adds to the score
-#
-#     :data:`SUMMARY_WEIGHT` · Σ_t w(t) · share² / (1 - b + b · |s| / avg),
-#
-# where |s| = Σ_{t in s} (characters of t)², over the distinct terms of s, with the mean avg. The
-# square of the share is small unless the share is large, so a long query gains little from a
-# summary with a few of its words. A share below :data:`LEAST_SHARE`, such as that of a function
-# word, counts as 0. |s| stands in for the sum of the squares of weights, by which a cosine divides:
-# words that occur often are short (Zipf, "The Psycho-Biology of Language", 1935), and a write does
-# not change the lengths of words. A text of one sentence is its own summary. If all texts are such,
-# summaries only repeat them, and do not count.
+# *Small collections.* In the hybrid ranking, and where scores say how sure a hit is, idf is that of
+# :data:`LEAST_DOCUMENTS` documents where there are fewer. Among ten documents, idf hardly tells a
+# rare word from a frequent one, and codes alone would decide.
 #
 # In both rankings, the part of each term is rounded to a multiple of 1 / :data:`UNIT`. So scores
 # are sums of integers, which do not depend on the order of addition.
@@ -106,19 +74,12 @@ B = 0.75
 UNIT = 2**20
 OPENING = 12
 """The number of terms at the beginning of a text that can count twice."""
-BURSTINESS = 0.5
-TITLE_WEIGHT = 0.2
-SUMMARY_WEIGHT = 0.3
-LEAST_SHARE = 0.1
-"""The least share of a query with which a summary counts."""
-SUMMARY_TERMS = 30
-"""The most terms of a summary."""
+LEAST_DOCUMENTS = 1000
+"""Fewer documents count as a sample of so many."""
 
 # What a word of a query matches is found before (:mod:`hummingbit.index.questions`). Of the terms
 # that stand for one word, the one with the largest part in a document counts.
 
-RARE = 0.05
-"""The share of documents that have a rare word is at most this."""
 # Several words can have one term.
 SPARE_COMPLETIONS = 8
 
@@ -126,12 +87,6 @@ SPARE_COMPLETIONS = 8
 def inverse_frequency(n_documents: int, frequency: int) -> float:
     """Return idf of a term that `frequency` of `n_documents` documents have."""
     return math.log(1 + (n_documents - frequency + 0.5) / (frequency + 0.5))
-
-
-def residual_inverse_frequency(n_documents: int, frequency: int, occurrences: int) -> float:
-    """Return ridf of a term that occurs so often, in `frequency` of `n_documents` documents."""
-    expected_share = -math.expm1(-occurrences / n_documents)
-    return max(0.0, math.log(n_documents / frequency * expected_share))
 
 
 def saturation(
@@ -146,21 +101,6 @@ def saturation(
 def part_of_term(idf: float, saturations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return what a term adds to scores, in units, as integers."""
     return np.rint(idf * UNIT * saturations)
-
-
-def part_of_summary(
-    highest: float,
-    shares: npt.NDArray[np.float64],
-    sizes: npt.NDArray[Any],
-    average_size: float,
-) -> npt.NDArray[np.float64]:
-    """Return what summaries add to scores, in units, as integers.
-
-    `highest` is the sum of the weights of a query's terms; `shares` are the shares of their squares
-    that summaries of these `sizes` have.
-    """
-    norms = 1 - B + B * (sizes / average_size)
-    return np.rint(SUMMARY_WEIGHT * UNIT * highest * (shares * shares) / norms)
 
 
 # The impacts of postings, as Lucene calls what a posting's score depends on.
@@ -254,17 +194,9 @@ class Segment:
     impact_of: npt.NDArray[Any]
     impacts: Impacts
     live: npt.NDArray[np.bool_] | None = None
-    summary_sizes: Positions | None = None
-    """The sizes of the documents that are summaries, 0 for others; None if there are none."""
     # Caches, which a segment made from this one does not have.
     _frequencies: dict[int, int] = field(default_factory=dict, init=False, repr=False)
     """How many live documents have a term, cached if the segment has tombstones."""
-    _occurrences: dict[int, int] = field(default_factory=dict, init=False, repr=False)
-    """How often the live documents contain a term, cached."""
-    _positions_among: list[tuple[Rows, Positions | None]] = field(
-        default_factory=list, init=False, repr=False
-    )
-    """The rows and the positions of :meth:`positions_among`, cached."""
     _lists: tuple[Any, ...] = field(init=False, repr=False)
     _impacts: tuple[Any, ...] = field(init=False, repr=False)
     """The arguments of the kernel that every search has."""
@@ -315,19 +247,9 @@ class Segment:
         else:
             room = min(map(_length, map(self._postings, terms)))
             positions = np.empty(room, dtype=np.int32)
-            arguments = (*self.arguments(None), len(terms), array("q", terms), room, positions)
+            arguments = (*self._lists, len(terms), array("q", terms), room, positions)
             positions = positions[: kernel.native.with_all(*arguments)]
         return self.rows[self.live_positions(positions)]
-
-    def occurrences(self, term: int) -> int:
-        """Return how often the live documents contain the term of this number."""
-        if term not in self._occurrences:
-            postings = self._postings(term)
-            impact_of = self.impact_of[postings]
-            if self.live is not None:
-                impact_of = impact_of[self.live.take(self.positions[postings])]
-            self._occurrences[term] = int(self.impacts.counts.take(impact_of).sum())
-        return self._occurrences[term]
 
     def saturations(self, average_length: float, *, opening_twice: bool) -> npt.NDArray[np.float64]:
         """Return the :func:`saturation` of each impact."""
@@ -336,28 +258,20 @@ class Segment:
             counts, lengths = counts + self.impacts.openings, lengths + _opening_lengths(lengths)
         return saturation(counts, lengths, average_length)
 
-    def arguments(
-        self, targets: Positions | None, saturations: npt.NDArray[np.float64] | None = None
-    ) -> tuple[Any, ...]:
-        """Return the posting lists as arguments of the kernel; `targets` as in :meth:`add_word`.
-
-        With the `saturations` of the impacts, those of the postings follow.
-        """
-        if saturations is None:
-            return (*self._lists, targets)
-        return (*self._lists, targets, *self._impacts, len(saturations), saturations)
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The posting lists as arguments of the kernel; the impacts of postings follow."""
+        return (*self._lists, *self._impacts)
 
     def add_word(
         self,
         scores: Scores,
         terms: Sequence[TermWeight],
         saturations: npt.NDArray[np.float64],
-        targets: Positions | None = None,
     ) -> None:
         """Add the largest part of the terms of a word to the `scores` of the documents with one.
 
-        `saturations` are by impact. `targets` are the positions of the documents in `scores` if
-        these hold others, too.
+        `saturations` are by impact.
         """
         largest = np.zeros(len(self.rows), dtype=np.int64)
         for term in terms:
@@ -372,45 +286,7 @@ class Segment:
                 parts = part_of_term(term.weight, saturations).take(impact_of)
             np.maximum.at(largest, self.positions[postings], parts.astype(np.int64))
         positions = np.flatnonzero(largest)
-        parts = (largest[positions] * terms[0].repeats).astype(scores.dtype)
-        np.add.at(scores, positions if targets is None else targets.take(positions), parts)
-
-    def sums(self, weights: Sequence[tuple[int, int]]) -> npt.NDArray[np.int32]:
-        """Return for each document the sum of the weights of its terms; tombstones have 0.
-
-        `weights` are numbers of terms and their weights, which add up to less than 2**31.
-        """
-        sums = np.zeros(len(self.rows), dtype=np.int32)
-        for term, weight in weights:
-            sums[self.positions[self._postings(term)]] += weight
-        if self.live is not None:
-            sums[~self.live] = 0
-        return sums
-
-    def sums_over_terms(self, values: Integers) -> Integers:
-        """Return for each document the sum of the `values` of its distinct terms.
-
-        `values` belong to :attr:`terms`, and no sum is above 2**53.
-        """
-        of_postings = np.repeat(values, np.diff(self.starts))
-        sums = np.bincount(self.positions, weights=of_postings, minlength=len(self.rows))
-        return sums.astype(np.int64)
-
-    def positions_among(self, rows: Rows) -> Positions | None:
-        """Return the positions of the documents in ascending `rows`, None unless all are there.
-
-        Those among the last `rows` are kept, four bytes a document.
-        """
-        for known_rows, positions in self._positions_among[:1]:
-            if known_rows is rows:
-                return positions
-        positions = np.searchsorted(rows, self.rows).astype(np.int32)
-        if len(positions) and not (
-            positions[-1] < len(rows) and np.array_equal(rows[positions], self.rows)
-        ):
-            positions = None
-        self._positions_among[:1] = [(rows, positions)]
-        return positions
+        scores[positions] += (largest[positions] * terms[0].repeats).astype(scores.dtype)
 
     def without(self, rows: Rows) -> Segment:
         """Return the segment without `rows`; unknown rows are ignored."""
@@ -491,16 +367,7 @@ def join_segments(segments: Sequence[Segment]) -> Segment:
         before += len(part.rows)
     rows = np.concatenate([part.rows for part in parts])
     lengths = np.concatenate([part.lengths for part in parts])
-    joined = Segment(rows, lengths, terms, starts, positions, impact_of, impacts)
-    return replace(joined, summary_sizes=_join_summary_sizes(parts))
-
-
-def _join_summary_sizes(parts: Sequence[Segment]) -> Positions | None:
-    if all(part.summary_sizes is None for part in parts):
-        return None
-    none = np.zeros(max(len(part.rows) for part in parts), np.int32)
-    sizes = [none if part.summary_sizes is None else part.summary_sizes for part in parts]
-    return np.concatenate([some[: len(part.rows)] for some, part in zip(sizes, parts, strict=True)])
+    return Segment(rows, lengths, terms, starts, positions, impact_of, impacts)
 
 
 def _without_dead(segment: Segment) -> Segment:
@@ -519,7 +386,6 @@ def _without_dead(segment: Segment) -> Segment:
         moved.take(segment.positions[is_live]),
         segment.impact_of[is_live],
         segment.impacts,
-        summary_sizes=None if segment.summary_sizes is None else segment.summary_sizes[live],
     )
 
 
@@ -536,66 +402,29 @@ class TermRows:
         self._vocabulary = vocabulary
         self._rows, self._lengths, self._numbers = array("q"), array("q"), array("i")
         self._totals = array("q")
-        self._summaries = bytearray()
 
-    def add(
-        self,
-        row: int,
-        word_lists: Iterable[Iterable[str]],
-        forms: Iterable[str] = (),
-        *,
-        longest_summary: int = 0,
-    ) -> bool:
+    def add(self, row: int, word_lists: Iterable[Iterable[str]], forms: Iterable[str] = ()) -> None:
         """Add a row, which follows all others, with its words in one or several lists.
 
-        Their other `forms` (:mod:`hummingbit.index.word_forms`) do not count in its length. It is a
-        summary if it has at most `longest_summary` words; return whether it is.
+        Their other `forms` (:mod:`hummingbit.index.word_forms`) do not count in its length.
         """
         number_of = self._vocabulary.words.__getitem__
-        return self.add_numbers(
-            row,
-            (map(number_of, words) for words in word_lists),
-            map(number_of, forms),
-            longest_summary=longest_summary,
-        )
-
-    def add_numbers(
-        self,
-        row: int,
-        lists: Iterable[Iterable[int]],
-        forms: Iterable[int] = (),
-        *,
-        longest_summary: int = 0,
-    ) -> bool:
-        """Do as :meth:`add`, with the numbers of terms."""
         before = len(self._numbers)
-        for numbers in lists:
-            self._numbers.extend(numbers)
-        length = len(self._numbers) - before
-        self._numbers.extend(forms)
+        for words in word_lists:
+            self._numbers.extend(map(number_of, words))
+        self._lengths.append(len(self._numbers) - before)
+        self._numbers.extend(map(number_of, forms))
         self._rows.append(row)
-        self._lengths.append(length)
         self._totals.append(len(self._numbers) - before)
-        self._summaries.append(length <= longest_summary)
-        return length <= longest_summary
 
     def segment(self) -> Segment:
-        """Return the segment of all rows.
-
-        The size of a summary is the sum of the sizes of its distinct terms.
-        """
-        segment = build_segment(
+        """Return the segment of all rows."""
+        return build_segment(
             np.array(self._rows, dtype=np.int64),
             np.frombuffer(self._lengths, dtype=np.int64),
             np.frombuffer(self._numbers, dtype=np.int32),
             np.frombuffer(self._totals, dtype=np.int64),
         )
-        are_summaries = np.frombuffer(self._summaries, dtype=np.bool_)
-        if not are_summaries.any():
-            return segment
-        sizes = segment.sums_over_terms(self._vocabulary.sizes(segment.terms))
-        sizes[~are_summaries] = 0
-        return replace(segment, summary_sizes=sizes.astype(np.int32))
 
 
 # How many terms of a query are added up between two checkpoints.
@@ -629,13 +458,6 @@ class Matches:
         self.parts = parts
         self.highest_of_blocks: list[Integers] = []
         """The highest scores of the blocks of each part, once the kernel has found the best."""
-
-    def add(self, more: ScoredRows) -> None:
-        """Add the scores of some documents, by row, all of which are held here."""
-        for rows, scores in self.parts:
-            if len(rows):
-                start, stop = np.searchsorted(more.rows, (rows[0], rows[-1] + 1))
-                scores[positions_of(rows, more.rows[start:stop])] += more.scores[start:stop]
 
     def best(self, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` highest scores above 0, by (score descending, row ascending)."""
@@ -719,15 +541,15 @@ def _best_of(best_of_parts: Sequence[npt.NDArray[np.void]], k: int) -> ScoredRow
     return ScoredRows(rows, scores)
 
 
-# One field of the documents: all that is indexed of them, their titles, or their summaries.
+# The posting lists of all documents.
 #
 # As in :mod:`hummingbit.index.engines.segments`, most documents are in a large segment, the base,
 # and later ones in small segments. Statistics are those of the live documents only, so they do not
-# depend on how the field was built.
+# depend on how the index was built.
 
 
 class TermWeight(NamedTuple):
-    """What a term counts in a field for a word of a query."""
+    """What a term counts for a word of a query."""
 
     number: int
     weight: float
@@ -738,14 +560,14 @@ class TermWeight(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
-    """The posting lists of the documents that have the field."""
+class PostingLists:
+    """The posting lists of all documents with a text."""
 
     segments: tuple[Segment, ...]
     """The base and the later segments."""
 
     @classmethod
-    def of(cls, segments: Sequence[Segment]) -> Field:
+    def of(cls, segments: Sequence[Segment]) -> PostingLists:
         """Join segments whose rows follow one another to one base."""
         return cls((join_segments(segments),))
 
@@ -765,19 +587,19 @@ class Field:
         """Return the numbers of the terms of each segment, ascending in each."""
         return [segment.terms for segment in self.segments]
 
-    def renumbered(self, numbers: npt.NDArray[np.int64]) -> Field:
-        """Return the field for a vocabulary in which the term ``numbers[i]`` has the number i.
+    def renumbered(self, numbers: npt.NDArray[np.int64]) -> PostingLists:
+        """Return the lists for a vocabulary in which the term ``numbers[i]`` has the number i.
 
-        `numbers` ascend, and have every term of the field.
+        `numbers` ascend, and have every term of these lists.
         """
-        return Field(tuple(segment.renumbered(numbers) for segment in self.segments))
+        return PostingLists(tuple(segment.renumbered(numbers) for segment in self.segments))
 
-    def compacted(self) -> Field:
-        """Return an equivalent field that consists of one base."""
-        return Field.of(self.segments)
+    def compacted(self) -> PostingLists:
+        """Return equivalent lists that consist of one base."""
+        return PostingLists.of(self.segments)
 
-    def with_changes(self, added: Segment, removed: Rows) -> Field:
-        """Return the field with `added`, whose rows follow all others, and without `removed`."""
+    def with_changes(self, added: Segment, removed: Rows) -> PostingLists:
+        """Return the lists with `added`, whose rows follow all others, and without `removed`."""
         base, *deltas = (segment.without(removed) for segment in self.segments)
         deltas = [delta for delta in deltas if len(delta)]
         newest = [added]
@@ -787,7 +609,7 @@ class Field:
             if not deltas and len(base) < MIN_FOLD:
                 base, newest = join_segments([base, *newest]), []
             deltas += [join_segments(newest)] if newest else []
-        return Field((base, *deltas))
+        return PostingLists((base, *deltas))
 
     def average_length(self, *, opening_twice: bool = False) -> float:
         """Return the mean number of terms of a document; 1 if no document has any."""
@@ -819,20 +641,10 @@ class Field:
             return np.empty(0, dtype=np.int64)
         return _joined([segment.rows_with_all(numbers) for segment in self.segments])
 
-    def idf(self, number: int, *, bursty: bool = False) -> float:
-        """Return the idf of a term, 0 if no document has it; more with `bursty`, if they repeat it.
-
-        The formulas are :func:`inverse_frequency` and :func:`residual_inverse_frequency`.
-        """
+    def idf(self, number: int) -> float:
+        """Return the :func:`inverse_frequency` of a term, 0 if no document has it."""
         frequency = self.frequency(number)
-        if not frequency:
-            return 0.0
-        idf = inverse_frequency(len(self), frequency)
-        if not bursty:
-            return idf
-        occurrences = sum(segment.occurrences(number) for segment in self.segments)
-        residual = residual_inverse_frequency(len(self), frequency, occurrences)
-        return idf * (1 + BURSTINESS * residual)
+        return inverse_frequency(len(self), frequency) if frequency else 0.0
 
     def matches(
         self,
@@ -864,33 +676,10 @@ class Field:
             self.segments, self._saturations(average_length, opening_twice=False), strict=True
         ):
             best = np.empty(k, dtype=BEST)
-            lists = segment.arguments(None, saturations)
+            lists = *segment.arguments, len(saturations), saturations
             n = kernel.native.best_by_terms(*lists, *query, segment.live, segment.rows, k, best)
             best_of_parts.append(best[:n])
         return _best_of(best_of_parts, k)
-
-    def add_to(self, matches: Matches, terms: Sequence[TermWeight], average_length: float) -> None:
-        """Add the scores of this field to the `matches` of another one of the same documents."""
-        all_rows, all_scores = matches.parts[0]
-        saturations = self._saturations(average_length, opening_twice=False)
-        for segment, of_segment in zip(self.segments, saturations, strict=True):
-            positions = None if segment.live is not None else segment.positions_among(all_rows)
-            if positions is None:
-                scores = _scores_of(segment, terms, of_segment, all_scores.dtype)
-                matches.add(Matches([(segment.rows, scores)]).at_least(1))
-            else:
-                _add_terms(segment, all_scores, terms, of_segment, positions)
-
-    @cached_property
-    def summary_sizes(self) -> tuple[int, int]:
-        """How many live documents are summaries, and the sum of their sizes."""
-        number = total = 0
-        for segment in self.segments:
-            if segment.summary_sizes is not None:
-                sizes = segment.of_live(segment.summary_sizes)
-                number += int(np.count_nonzero(sizes))
-                total += int(sizes.sum(dtype=np.int64))
-        return number, total
 
     @cached_property
     def _n_documents(self) -> int:
@@ -906,7 +695,7 @@ class Field:
     def _saturations(
         self, average_length: float, *, opening_twice: bool
     ) -> list[npt.NDArray[np.float64]]:
-        """Return the saturations of each segment's impacts; those of this field are cached."""
+        """Return the saturations of each segment's impacts; those of these lists are cached."""
         cache = self._saturations_cache
         if average_length != self.average_length(opening_twice=opening_twice):
             cache = {}  # the statistics of an earlier generation
@@ -934,27 +723,16 @@ def _scores_of(
 ) -> Scores:
     """Return the scores of the documents of a segment; those of tombstones are 0."""
     scores = np.zeros(len(segment.rows), dtype=dtype)
-    _add_terms(segment, scores, terms, saturations)
-    if segment.live is not None:
-        scores[~segment.live] = 0
-    return scores
-
-
-def _add_terms(
-    segment: Segment,
-    scores: Scores,
-    terms: Sequence[TermWeight],
-    saturations: npt.NDArray[np.float64],
-    targets: Positions | None = None,
-) -> None:
     for some in _at_once(terms):
         if kernel.native is None:
             for _, of_word in groupby(some, key=attrgetter("word")):
-                segment.add_word(scores, [*of_word], saturations, targets)
+                segment.add_word(scores, [*of_word], saturations)
         else:
-            of_segment = segment.arguments(targets, saturations)
-            arguments = *_as_arguments(scores), *of_segment, *_terms_as_arguments(some)
-            kernel.native.add_terms(*arguments)
+            of_segment = *segment.arguments, len(saturations), saturations
+            kernel.native.add_terms(*_as_arguments(scores), *of_segment, *_terms_as_arguments(some))
+    if segment.live is not None:
+        scores[~segment.live] = 0
+    return scores
 
 
 def _at_once(terms: Sequence[TermWeight]) -> Iterator[Sequence[TermWeight]]:
@@ -982,99 +760,8 @@ def _as_arguments(scores: Scores) -> tuple[int, bool, Scores]:
     return len(scores), scores.itemsize == 8, scores
 
 
-# What the summary of a text adds to its score in the hybrid ranking.
-
-
-# Shares are whole multiples of one part of this number, so that their sums are exact.
-SHARE_UNIT = 2**24
-LEAST_OF_SHARE_UNIT = math.ceil(SHARE_UNIT * LEAST_SHARE)
-# A term that no text has. It marks the texts that have a title or several sentences.
-MARK = ""
-
-
-def has_several_sentences(text: str, summary: str) -> bool:
-    """Return whether a text without a title goes on after its summary."""
-    # A long sentence is cut, and so has the greatest length.
-    return len(summary) < min(len(text.strip()), SEARCHED_LENGTH)
-
-
 def _no_forms(text: str) -> list[str]:  # noqa: ARG001 - in place of other_forms
     return []
-
-
-def summary_numbers(
-    vocabulary: Vocabulary, words: Sequence[str], forms: Sequence[str], *, marked: bool
-) -> Iterable[int]:
-    """Return the numbers of the distinct terms of a summary; with `marked`, that of the MARK, too.
-
-    The terms are those of its first words and of their other forms. A summary without terms has no
-    mark either.
-    """
-    terms = chain(words[:SUMMARY_TERMS], forms[:SUMMARY_TERMS])
-    distinct = dict.fromkeys(map(vocabulary.words.__getitem__, terms))
-    return (vocabulary[MARK], *distinct) if marked and distinct else distinct
-
-
-def average_size(fields: Iterable[Field]) -> float:
-    """Return the mean size of the summaries in all `fields`; 1 if there are none."""
-    numbers, totals = zip(*(field.summary_sizes for field in fields), strict=True)
-    return sum(totals) / sum(numbers) if sum(totals) else 1.0
-
-
-def shares_of_terms(terms: Sequence[TermWeight]) -> list[tuple[int, int]]:
-    """Return the number of each term and its share of the squares of all weights, in units."""
-    squares = [term.weight**2 for term in terms]
-    total = sum(squares)
-    return [
-        (term.number, round(SHARE_UNIT * (square / total)))
-        for term, square in zip(terms, squares, strict=True)
-    ]
-
-
-def add_summaries(
-    field: Field,
-    matches: Matches,
-    shares: Sequence[tuple[int, int]],
-    highest: float,
-    average_size: float,
-    *,
-    of_texts: bool,
-) -> None:
-    """Add what the summaries in a field count to the `matches` of the texts.
-
-    `shares` are the :func:`shares_of_terms` of the query's terms; `highest` is the sum of their
-    weights with repetitions. With `of_texts`, the field is that of the texts.
-    """
-    for number, segment in enumerate(field.segments):
-        if segment.summary_sizes is None:
-            continue
-        rows, scores = matches.parts[number if of_texts else 0]
-        targets = None if of_texts else segment.positions_among(rows)
-        if kernel.native is None or (targets is None and not of_texts):
-            matches.add(_score_summaries(segment, shares, highest, average_size))
-            continue
-        kernel.native.add_summaries(
-            *_as_arguments(scores),
-            *segment.arguments(targets),
-            *(len(shares), array("q", [number for number, _ in shares])),
-            array("q", [share for _, share in shares]),
-            *(segment.summary_sizes, segment.live, LEAST_OF_SHARE_UNIT, float(SHARE_UNIT)),
-            *(SUMMARY_WEIGHT * UNIT * highest, 1 - B, B, average_size),
-            np.empty(len(segment.rows), dtype=np.int32),
-        )
-
-
-def _score_summaries(
-    segment: Segment, shares: Sequence[tuple[int, int]], highest: float, average_size: float
-) -> ScoredRows:
-    """Return what the summaries in a segment add to the scores of documents, where it is not 0."""
-    assert segment.summary_sizes is not None  # noqa: S101 - for the type checker
-    sums = segment.sums(shares)
-    positions = np.flatnonzero(sums >= LEAST_OF_SHARE_UNIT)
-    positions = positions[segment.summary_sizes[positions] > 0]
-    sizes = segment.summary_sizes[positions]
-    parts = part_of_summary(highest, sums[positions] / SHARE_UNIT, sizes, average_size)
-    return ScoredRows(segment.rows[positions], parts.astype(np.int64))
 
 
 # The lexical index of one generation of a collection, and how the next one is made from it.
@@ -1093,9 +780,7 @@ class WeighedTerm(NamedTuple):
 
     term: str
     weight: float
-    """What it counts in texts: an idf times a factor; 0 if no document has the term."""
-    title_weight: float = 0.0
-    """What it counts in titles; 0 in other rankings than the hybrid."""
+    """What it counts: an idf times a factor; 0 if no document has the term."""
     number: int = -1
     """The number of the term; -1 if it adds nothing."""
 
@@ -1107,13 +792,10 @@ class WeighedWord(NamedTuple):
     repeats: int
     idf: float
     """That of its own term; 0 if no document has it."""
+    weight: float
+    """The most that it counts."""
     is_added: bool = False
     """Whether it is another form of words, and no word of the text."""
-
-    @property
-    def weight(self) -> float:
-        """The most that it counts in texts."""
-        return max(term.weight for term in self.terms)
 
 
 class WeighedQuery(NamedTuple):
@@ -1124,19 +806,12 @@ class WeighedQuery(NamedTuple):
 
     words: tuple[WeighedWord, ...]
     average_length: float
-    average_title_length: float | None = None
-    """None in other rankings than the hybrid, where openings count twice and titles count."""
-    average_summary_size: float | None = None
-    """None in other rankings than the hybrid; 0 if summaries do not count."""
+    opening_twice: bool = False
+    """Whether openings count twice, as in the hybrid ranking."""
 
     @property
-    def hybrid(self) -> bool:
-        """Whether scores are those of :mod:`hummingbit.index.rankings`."""
-        return self.average_title_length is not None
-
-    @property
-    def in_texts(self) -> list[TermWeight]:
-        """What the terms that documents have count in texts."""
+    def terms(self) -> list[TermWeight]:
+        """What the terms that documents have count."""
         return [
             TermWeight(term.number, term.weight, word.repeats, at)
             for at, word in enumerate(self.words)
@@ -1145,38 +820,22 @@ class WeighedQuery(NamedTuple):
         ]
 
     @property
-    def in_titles(self) -> list[TermWeight]:
-        """What the terms that titles have count there."""
-        return [
-            TermWeight(term.number, TITLE_WEIGHT * term.title_weight, word.repeats, at)
-            for at, word in enumerate(self.words)
-            for term in word.terms
-            if term.title_weight and term.number >= 0
-        ]
-
-    @property
-    def in_summaries(self) -> list[TermWeight]:
-        """What the words count in summaries: each by its own term, or else by its heaviest."""
-        found: list[TermWeight] = []
-        for word in self.words:
-            term = word.terms[0] if word.idf else max(word.terms, key=attrgetter("weight"))
-            if term.weight and term.number >= 0:
-                found.append(TermWeight(term.number, term.weight, word.repeats))
-        return found
-
-    @property
     def highest(self) -> float:
-        """More than a text can score, titles and summaries left out."""
-        return sum(word.weight * word.repeats for word in self.words)
+        """More than a text can score."""
+        return sum([word.weight * word.repeats for word in self.words])
 
     @property
     def statistics(self) -> dict[str, Any]:
         """The query as JSON values, from which :meth:`LexicalIndex.weigh_again` makes it later."""
         words = [
-            [word.repeats, word.idf, word.is_added, [term[:3] for term in word.terms]]
+            [word.repeats, word.idf, word.is_added, [term[:2] for term in word.terms]]
             for word in self.words
         ]
-        return {"averages": list(self[1:]), "words": words}
+        return {
+            "average_length": self.average_length,
+            "opening_twice": self.opening_twice,
+            "words": words,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -1188,10 +847,7 @@ class LexicalIndex:
     analyzer: Analyzer
     vocabulary: Vocabulary
     """The number of each term. Indexes made from one another share it, up to a compaction."""
-    texts: Field
-    titles: Field
-    summaries: Field
-
+    texts: PostingLists
     forms: bool = False
     """Whether it has the other forms of words (:mod:`hummingbit.index.word_forms`)."""
 
@@ -1205,13 +861,12 @@ class LexicalIndex:
         forms: bool = False,
     ) -> LexicalIndex:
         """Index the `documents` of a generation, pairs (row, text) in ascending order of rows."""
-        vocabulary = Vocabulary(analyzer.stem)
-        index = cls(number, analyzer, vocabulary, Field(()), Field(()), Field(()), forms)
-        remaining, segments = iter(documents), [index._segments_of([])]
+        index = cls(number, analyzer, Vocabulary(analyzer.stem), PostingLists(()), forms)
+        remaining, segments = iter(documents), [index._segment_of([])]
         while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
-            segments.append(index._segments_of(batch))
-        fields = map(Field.of, zip(*segments, strict=True))
-        return index._with_fields(*fields, vocabulary=vocabulary.sorted())
+            segments.append(index._segment_of(batch))
+        vocabulary = index.vocabulary.sorted()
+        return replace(index, vocabulary=vocabulary, texts=PostingLists.of(segments))
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -1220,9 +875,9 @@ class LexicalIndex:
     def needs_compaction(self) -> bool:
         """Whether :meth:`compacted` would make searches faster or free much memory."""
         # A term that is in several segments counts for each.
-        most_used = sum(len(terms) for field in self._fields for terms in field.terms())
+        most_used = sum(map(len, self.texts.terms()))
         has_unused_terms = len(self.vocabulary) > max(MIN_UNUSED, 2 * most_used)
-        return has_unused_terms or any(field.needs_compaction for field in self._fields)
+        return has_unused_terms or self.texts.needs_compaction
 
     def rows(self) -> Rows:
         """Return the rows of all documents with a text, ascending."""
@@ -1230,19 +885,18 @@ class LexicalIndex:
 
     @property
     def is_compact(self) -> bool:
-        """Whether its fields consist of one base each, and the vocabulary is sorted."""
-        one_each = all(len(field.segments) == 1 for field in self._fields)
-        return one_each and self.vocabulary.is_sorted
+        """Whether it consists of one base, and the vocabulary is sorted."""
+        return len(self.texts.segments) == 1 and self.vocabulary.is_sorted
 
     def compacted(self) -> LexicalIndex:
-        """Return an equivalent index whose fields consist of one base each.
+        """Return an equivalent index that consists of one base.
 
         It has a vocabulary of its own, without the terms that no document has any more.
         """
-        fields = [field.compacted() for field in self._fields]
-        used = np.unique(np.concatenate([terms for field in fields for terms in field.terms()]))
-        renumbered = [field.renumbered(used) for field in fields]
-        return self._with_fields(*renumbered, vocabulary=self.vocabulary.of_numbers(used))
+        texts = self.texts.compacted()
+        used = np.unique(np.concatenate(texts.terms()))
+        vocabulary = self.vocabulary.of_numbers(used)
+        return replace(self, texts=texts.renumbered(used), vocabulary=vocabulary)
 
     def with_changes(
         self, number: int, documents: Sequence[tuple[int, str]], removed: Rows
@@ -1254,14 +908,8 @@ class LexicalIndex:
         """
         if not len(documents) and not len(removed):
             return replace(self, number=number)
-        pairs = zip(self._fields, self._segments_of(documents), strict=True)
-        fields = [field.with_changes(segment, removed) for field, segment in pairs]
-        return self._with_fields(*fields, number=number)
-
-    def _with_fields(
-        self, texts: Field, titles: Field, summaries: Field, **others: Any
-    ) -> LexicalIndex:
-        return replace(self, texts=texts, titles=titles, summaries=summaries, **others)
+        texts = self.texts.with_changes(self._segment_of(documents), removed)
+        return replace(self, number=number, texts=texts)
 
     def read(self, text: str) -> Question:
         """Return the question that a plain text asks, by the words of the documents alone."""
@@ -1279,30 +927,26 @@ class LexicalIndex:
     def weigh(self, question: Question | str, *, hybrid: bool = False) -> WeighedQuery:
         """Weigh the words of a question, or of a text that is read as one.
 
-        With `hybrid`, weights and scores are those of :mod:`hummingbit.index.rankings`.
+        With `hybrid`, openings count twice, and few documents as a sample of more.
         """
         if isinstance(question, str):
             question = self.read(question)
         if question.words is None:
             raise ValueError("a question that was not read by the words of documents has no words")
-        idfs_of = self._hybrid_idfs if hybrid else self._idfs
-        words = []
+        words, look_up = [], self.look_up
+        more = self._idf_of_more if hybrid else 0.0
         for terms, repeats, is_added in question.words:
-            numbers = [self.look_up(term.term).number for term in terms]
-            own, of_title = idfs_of(numbers[0])
-            caps = own or math.inf, of_title or math.inf
-            weighed = []
-            for (term, factor, is_capped), number in zip(terms, numbers, strict=True):
-                idf, title_idf = idfs_of(number)
-                if is_capped:
-                    idf, title_idf = min(idf, caps[0]), min(title_idf, caps[1])
-                weights = factor * idf, factor * title_idf
-                weighed.append(WeighedTerm(term, *weights, number if idf else -1))
-            words.append(WeighedWord(tuple(weighed), repeats, terms[0].factor * own, is_added))
-        of_texts, of_openings, of_titles, of_summaries = self._averages
-        if not hybrid:
-            return WeighedQuery(tuple(words), of_texts)
-        return WeighedQuery(tuple(words), of_openings, of_titles, of_summaries)
+            known = [look_up(term.term) for term in terms]
+            own = known[0].idf + more if known[0].idf else 0.0
+            weighed, most = [], 0.0
+            for (term, factor, is_capped), (number, _, of_all, _) in zip(terms, known, strict=True):
+                idf = of_all + more if of_all else 0.0
+                weight = factor * (own if is_capped and 0 < own < idf else idf)
+                weighed.append(WeighedTerm(term, weight, number if idf else -1))
+                most = max(most, weight)
+            own_weight = terms[0].factor * own
+            words.append(WeighedWord(tuple(weighed), repeats, own_weight, most, is_added))
+        return WeighedQuery(tuple(words), self.texts.average_length(opening_twice=hybrid), hybrid)
 
     def weigh_again(self, statistics: Mapping[str, Any]) -> WeighedQuery:
         """Return a query with the :attr:`WeighedQuery.statistics` of an earlier generation.
@@ -1313,39 +957,24 @@ class LexicalIndex:
         words = []
         for repeats, idf, is_added, of_word in statistics["words"]:
             terms = [
-                WeighedTerm(
-                    str(term),
-                    float(weight),
-                    float(of_title),
-                    self.look_up(term).number if weight else -1,
-                )
-                for term, weight, of_title in of_word
+                WeighedTerm(str(term), float(weight), self.look_up(term).number if weight else -1)
+                for term, weight in of_word
             ]
-            words.append(WeighedWord(tuple(terms), int(repeats), float(idf), bool(is_added)))
             if not terms:
                 raise ValueError("a word of the query has no terms")
-        of_texts, *others = statistics["averages"]
-        of_titles, of_summaries = (None if value is None else float(value) for value in others)
-        return WeighedQuery(tuple(words), float(of_texts), of_titles, of_summaries)
+            most = max([term.weight for term in terms])
+            words.append(WeighedWord(tuple(terms), int(repeats), float(idf), most, bool(is_added)))
+        average_length, twice = float(statistics["average_length"]), statistics["opening_twice"]
+        return WeighedQuery(tuple(words), average_length, bool(twice))
+
+    @cached_property
+    def _idf_of_more(self) -> float:
+        """By how much idf is higher among :data:`LEAST_DOCUMENTS`, if there are fewer."""
+        return math.log((max(len(self), LEAST_DOCUMENTS) + 1) / (len(self) + 1))
 
     @cached_property
     def _last_reader(self) -> list[Reader]:
         return []
-
-    @cached_property
-    def _averages(self) -> tuple[float, float, float, float]:
-        """The mean length of texts, with openings once and twice, of titles, and of summaries.
-
-        Summaries do not count unless a text has a title or two sentences.
-        """
-        mark = self.look_up(MARK).number
-        has_several = mark >= 0 and self.summaries.frequency(mark) > 0
-        counts = has_several or len(self.titles)
-        of_summaries = average_size((self.texts, self.summaries)) if counts else 0.0
-        of_texts, of_openings = (
-            self.texts.average_length(opening_twice=twice) for twice in (False, True)
-        )
-        return of_texts, of_openings, self.titles.average_length(), of_summaries
 
     @cached_property
     def look_up(self) -> Callable[[str], KnownTerm]:
@@ -1359,25 +988,6 @@ class LexicalIndex:
             return KnownTerm(number, texts.frequency(number), texts.idf(number), term in stop)
 
         return lru_cache(NUMBERS_KEPT)(look_up)
-
-    @cached_property
-    def _idfs(self) -> Callable[[int], tuple[float, float]]:
-        """Returns the idf of a term, and 0 for titles; the last are kept."""
-        texts = self.texts
-        return lru_cache(NUMBERS_KEPT)(
-            lambda number: (texts.idf(number) if number >= 0 else 0.0, 0.0)
-        )
-
-    @cached_property
-    def _hybrid_idfs(self) -> Callable[[int], tuple[float, float]]:
-        """Returns the bursty idf of a term and that among titles; the last are kept."""
-        texts, titles = self.texts, self.titles
-
-        def idfs_of(number: int) -> tuple[float, float]:
-            idf = texts.idf(number, bursty=True) if number >= 0 else 0.0
-            return idf, titles.idf(number) if idf else 0.0
-
-        return lru_cache(NUMBERS_KEPT)(idfs_of)
 
     @cached_property
     def term_of(self) -> Callable[[str], str]:
@@ -1413,22 +1023,6 @@ class LexicalIndex:
         numbers = [self.look_up(term).number for term in dict.fromkeys(terms)]
         return self.texts.rows_with_all(() if -1 in numbers else numbers)
 
-    def only_row_with(self, query: WeighedQuery) -> int | None:
-        """Return the row of the document that alone has all rare words of a query, if one does.
-
-        A word is rare if it is no stop word and at most :data:`RARE` of the documents have it.
-        Words that no document has do not count.
-        """
-        most = max(1, int(RARE * len(self)))
-        rare: set[int] = set()
-        for word in query.words:
-            known = self.look_up(word.terms[0].term)
-            is_rare = 0 < known.frequency <= most and not known.is_stop
-            if word.idf and is_rare and not word.is_added:
-                rare.add(known.number)
-        rows = self.texts.rows_with_all([*rare])
-        return int(rows[0]) if len(rows) == 1 else None
-
     def rows_with(self, term: str) -> Rows:
         """Return the rows of the documents that have a term, ascending."""
         number = self.look_up(term).number
@@ -1451,30 +1045,20 @@ class LexicalIndex:
 
     def matches(self, query: WeighedQuery) -> Matches:
         """Score every document."""
-        in_texts, in_titles = query.in_texts, query.in_titles
-        highest = query.highest
-        bound = UNIT * (highest + sum(term.weight * term.repeats for term in in_titles))
-        bound += UNIT * highest * SUMMARY_WEIGHT / (1 - B) if query.hybrid else 0
-        dtype = np.int32 if bound + 2 * len(in_texts) < 2**31 else np.int64
-        matches = self.texts.matches(
-            in_texts, query.average_length, dtype, opening_twice=query.hybrid
+        terms = query.terms
+        dtype = np.int32 if UNIT * query.highest + 2 * len(terms) < 2**31 else np.int64
+        return self.texts.matches(
+            terms, query.average_length, dtype, opening_twice=query.opening_twice
         )
-        if query.average_title_length is not None and in_titles:
-            self.titles.add_to(matches, in_titles, query.average_title_length)
-        if (size := query.average_summary_size) and in_texts:
-            shares = shares_of_terms(query.in_summaries)
-            add_summaries(self.texts, matches, shares, highest, size, of_texts=True)
-            add_summaries(self.summaries, matches, shares, highest, size, of_texts=False)
-        return matches
 
     def best(self, query: WeighedQuery, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` best documents of all, or of the allowed ones: best :meth:`matches`."""
-        if allowed_rows is None and not query.hybrid:
-            return self.texts.best(query.in_texts, query.average_length, k)
+        if allowed_rows is None and not query.opening_twice:
+            return self.texts.best(query.terms, query.average_length, k)
         return self.matches(query).best(k, allowed_rows)
 
     def own_score(self, query: WeighedQuery) -> int:
-        """Return the score of a text of one line that consists of the words of a query, in units.
+        """Return the score of a text that consists of the words of a query, in units.
 
         A word that no document has is the heaviest of those that stand for it, if there are any.
         """
@@ -1482,24 +1066,23 @@ class LexicalIndex:
         if not words:
             return 0
         counts = frequencies = np.array([word.repeats for word in words], dtype=np.float64)
-        if query.hybrid:
+        if query.opening_twice:
             before = np.cumsum(counts) - counts
             frequencies = counts + np.clip(OPENING - before, 0, counts)
         lengths = np.full(len(words), frequencies.sum())
         saturations = saturation(frequencies, lengths, query.average_length)
         weights = np.array([word.weight for word in words])
-        total = float(np.rint(weights * UNIT * saturations) @ counts)
-        if query.average_summary_size:
-            size = np.array([sum(len(word.terms[0].term) ** 2 for word in words)])
-            highest = float(weights @ counts)
-            parts = part_of_summary(highest, np.ones(1), size, query.average_summary_size)
-            total += parts.item()
-        return round(total)
+        return round(float(np.rint(weights * UNIT * saturations) @ counts))
 
     def evidence(self, query: WeighedQuery) -> WordEvidence:
         """Return what the words of a query say of its scores, without what was added to them."""
-        words = [(word.idf, word.repeats) for word in query.words if not word.is_added]
-        most = inverse_frequency(len(self.texts), 0)
+        more = 0.0 if query.opening_twice else self._idf_of_more
+        words = [
+            (word.idf + more if word.idf else 0.0, word.repeats)
+            for word in query.words
+            if not word.is_added
+        ]
+        most = inverse_frequency(max(len(self.texts), LEAST_DOCUMENTS), 0)
         return WordEvidence.of(words, self.own_score(query) / UNIT, most)
 
     def rank(self, text: str, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
@@ -1522,31 +1105,10 @@ class LexicalIndex:
         pairs = zip(stem(words), bare, strict=True)
         return [(term, *stem([form] if form else [])) for term, form in pairs]
 
-    @property
-    def _fields(self) -> tuple[Field, Field, Field]:
-        return self.texts, self.titles, self.summaries
-
-    def _segments_of(
-        self, documents: Sequence[tuple[int, str]]
-    ) -> tuple[Segment, Segment, Segment]:
-        """Return a segment of the texts, one of the titles that they have, and one of summaries.
-
-        A short text of one sentence, with or without a title, is its own summary, so its summary is
-        not indexed again.
-        """
-        vocabulary, analyzer = self.vocabulary, self.analyzer
+    def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
+        """Return a segment of the texts of documents."""
+        analyzer, texts = self.analyzer, TermRows(self.vocabulary)
         forms_of = partial(other_forms, analyzer=analyzer) if self.forms else _no_forms
-        texts, titles, summaries = (TermRows(vocabulary) for _ in range(3))
         for row, text in documents:
-            title, summary = title_of(text), summary_of(text)
-            if title is not None:
-                titles.add(row, analyzer.word_lists(title), forms_of(title))
-            longest = SUMMARY_TERMS if summary == text.strip() else 0
-            lists = analyzer.word_lists(text)
-            if not texts.add(row, lists, forms_of(text), longest_summary=longest):
-                marked = title is None and has_several_sentences(text, summary)
-                numbers = summary_numbers(
-                    vocabulary, analyzer.split(summary), forms_of(summary), marked=marked
-                )
-                summaries.add_numbers(row, (numbers,), longest_summary=2 * SUMMARY_TERMS + 1)
-        return texts.segment(), titles.segment(), summaries.segment()
+            texts.add(row, analyzer.word_lists(text), forms_of(text))
+        return texts.segment()

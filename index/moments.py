@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,12 +32,8 @@ HALF = 2**16
 MOST_AT_ONCE = 2**15
 FEWEST_AT_ONCE = 2**10
 MAX_SUM = 2**63 - 1
-SHRINKAGE = 0.3
 MAX_PRODUCT_BITS = 1024
 """Of longer codes no products are kept: their number grows with the square of the length."""
-# Products of numbers up to 200 (a difference) and 4 (an entry of the inverse) in these units, added
-# up over 1,024 bits, fit 64 bits.
-UNIT = 2**20
 
 
 class StandardScore(NamedTuple):
@@ -67,8 +62,8 @@ class StandardScore(NamedTuple):
 class CodeMoments:
     """Σx, ``int64[B]``, and Σ x xᵀ, ``int64[B, B]``, of the bits x = ±1 of `n_codes` codes.
 
-    The products of codes longer than :data:`MAX_PRODUCT_BITS` are None. Then there is no
-    discriminant, and a standard score follows from the scores of all documents.
+    The products of codes longer than :data:`MAX_PRODUCT_BITS` are None. Then a standard score
+    follows from the scores of all documents.
     """
 
     n_codes: int
@@ -97,56 +92,13 @@ class CodeMoments:
     def with_changes(self, added: Codes, removed: Codes) -> CodeMoments:
         """Return the moments with the codes `added` and without those `removed`."""
         if not len(added) and not len(removed):
-            return self  # with what was derived of it
+            return self
         plus, minus = CodeMoments.of_codes(added), CodeMoments.of_codes(removed)
         products = None
         if not (self.products is None or plus.products is None or minus.products is None):
             products = self.products + plus.products - minus.products
         n_codes = self.n_codes + plus.n_codes - minus.n_codes
         return CodeMoments(n_codes, self.sums + plus.sums - minus.sums, products)
-
-    def discriminant(self, codes: Codes) -> npt.NDArray[np.float64]:
-        """Return the weights of the bits that best tell `codes` from all codes, ``float64[B]``.
-
-        With the mean m of the given codes, the mean x̄ of all and their covariance matrix C, the
-        weights are a multiple of ((1 - λ) C + λ I)⁻¹ (m - x̄), where λ is :data:`SHRINKAGE`: the
-        linear discriminant with a shrunk covariance. Bits that say the same as others count less.
-        Source: Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning" (2009),
-        equations 4.11 and 4.14.
-
-        Raises:
-            ValueError: if the moments have no products.
-        """
-        if kernel.native is not None:
-            return self._compiled_discriminant(np.ascontiguousarray(codes))
-        bits = unpack_codes(codes).astype(np.int64) * 2 - 1
-        difference = bits.sum(axis=0) - len(codes) * (self.sums / max(self.n_codes, 1))
-        # Integers, because the order of additions must not change the weights.
-        whole: Integers = np.rint(difference * UNIT).astype(np.int64)
-        return (self._precision @ whole).astype(np.float64)
-
-    def _compiled_discriminant(self, codes: Codes) -> npt.NDArray[np.float64]:
-        n_bits, precision = len(self.sums), self._precision
-        whole, weights = np.empty(n_bits, dtype=np.int64), np.empty(n_bits)
-        kernel.native.discriminant(
-            *(len(codes), n_bits, codes, self.sums, max(self.n_codes, 1), UNIT),
-            *(precision, whole, weights),
-        )
-        return weights
-
-    @cached_property
-    def _precision(self) -> Integers:
-        """The inverse of the shrunk covariance matrix, ``int64[B, B]``, times :data:`UNIT`.
-
-        Its entries are at most 1 / λ, and rounding hides in which order they were computed.
-        """
-        if self.products is None:
-            raise ValueError(f"codes of {len(self.sums)} bits have no discriminant")
-        mean = self.sums / max(self.n_codes, 1)
-        covariance = self.products / max(self.n_codes, 1) - np.outer(mean, mean)
-        shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * np.eye(len(mean))
-        inverse: Integers = np.rint(np.linalg.inv(shrunk) * UNIT).astype(np.int64)
-        return inverse
 
     def standard_score(self, weights: Integers) -> StandardScore:
         """Return the standard score of a query with these integer `weights`, ``int64[B]``.

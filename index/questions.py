@@ -45,13 +45,13 @@ from hummingbit.index.word_forms import (
 
 # How much the terms that stand for a word count, by a factor of its idf.
 
-MOST_EXPANSIONS = 8
+MOST_EXPANSIONS = 5
 """How many words near in meaning a word also matches, of those that documents have."""
-LEAST_COSINE = 0.5
+LEAST_COSINE = 0.35
 """How near they are at least."""
-EXPANSION_WEIGHT = 0.5
-"""The factor of a word near in meaning is this times the cosine, and its idf is at most that of the
-word. Chosen by ``python -m experiments.questions`` on the halves to choose with."""
+NO_WEIGHT_COSINE = 0.2
+"""The factor of a word near in meaning is 0 at this cosine, 1 at 1, and a line between them. Its
+idf is at most that of the word."""
 ACCENT_WEIGHT = 0.8
 """A word without its accents."""
 PREFIX_WEIGHT = 0.7
@@ -125,8 +125,8 @@ class EncoderWords(Protocol):
     def correct(self, word: str) -> str | None:
         """Return the word that it has one edit from another, or None."""
 
-    def neighbours(self, word: str) -> Sequence[Neighbour]:
-        """Return the words that are nearest in meaning, nearest first."""
+    def neighbours(self, term: str, analyzer: Analyzer) -> Sequence[Neighbour]:
+        """Return the terms of an analyzer nearest in meaning to one of them, nearest first."""
 
 
 class Alternative(NamedTuple):
@@ -143,7 +143,7 @@ class Word(NamedTuple):
     """A word of a question. A document's best of its terms counts."""
 
     terms: tuple[Alternative, ...]
-    """The terms that it matches, its own first."""
+    """The terms that it matches, its own or that of its correction first."""
     repeats: int = 1
     is_added: bool = False
     """Whether it stands for another form of words, and counts besides them."""
@@ -211,15 +211,13 @@ class Reader:
         near: dict[str, Alternative] = {}
         if documents is None or encoder is None or not word.isalpha():
             return near
-        terms = {documents.term_of(word)}
-        for other, cosine in encoder.neighbours(word):
+        for term, other, cosine in encoder.neighbours(documents.term_of(word), documents.analyzer):
             if cosine < LEAST_COSINE or len(near) == MOST_EXPANSIONS:
                 break
-            term = documents.term_of(other)
             known = documents.look_up(term)
-            if term not in terms and known.frequency and not known.is_stop:
-                terms.add(term)
-                near[other] = Alternative(term, EXPANSION_WEIGHT * cosine, is_capped=True)
+            if known.frequency and not known.is_stop:
+                factor = (cosine - NO_WEIGHT_COSINE) / (1 - NO_WEIGHT_COSINE)
+                near[other] = Alternative(term, factor, is_capped=True)
         return near
 
     def _read_for_encoder(self, syntax: QueryText, *, expand: bool) -> Question:
@@ -257,12 +255,13 @@ class _Reading:
         split = split_words if documents.forms else _split_plainly
         self._words = split(text, analyzer)
         self._known = {word: documents.look_up(documents.term_of(word)) for word in self._words}
+        self._unknown = {word for word, some in self._known.items() if not some.frequency}
         self._exact = {word for phrase in syntax.phrases for word in split(phrase, analyzer)}
         prefixes = _PREFIX.of(text).findall(text) if "*" in text else ()
         self._prefixes = {prefix.lower() for prefix in prefixes}
         self._replaced: dict[str, str] = {}
         """What the encoder reads in place of words."""
-        self._corrected: list[tuple[str, str]] = []
+        self._corrected: dict[str, str] = {}
         self._expanded: dict[str, tuple[str, ...]] = {}
         self._n_unknown = 0
 
@@ -276,7 +275,9 @@ class _Reading:
             parts = _known_parts(text, self._documents.analyzer, encoder)
             self._replaced = {**parts, **self._replaced}
         encoded = _replace(text, self._words, self._replaced)
-        return Question(self._syntax, words, encoded, tuple(self._corrected), self._expanded)
+        return Question(
+            self._syntax, words, encoded, tuple(self._corrected.items()), self._expanded
+        )
 
     def _own_words(self) -> list[Word]:
         """Return the words of the text, one for each term."""
@@ -286,13 +287,14 @@ class _Reading:
         of_stop = STOP_WEIGHT if has_others and self._documents.forms else 1.0
         terms: dict[str, dict[str, Alternative]] = {}
         for word, some in known.items():
-            own = term_of(word)
+            others = () if some.is_stop else [*self._others(word, some)]
+            own = term_of(self._corrected.get(word, word))
             of_word = terms.setdefault(own, {own: Alternative(own, of_stop if some.is_stop else 1)})
-            for other in () if some.is_stop else self._others(word, some):
+            for other in others:
                 before = of_word.get(other.term)
                 if before is None or before.factor < other.factor:
                     of_word[other.term] = other
-        repeats = Counter(map(term_of, self._words))
+        repeats = Counter([term_of(self._corrected.get(word, word)) for word in self._words])
         return [Word((*some.values(),), repeats[own]) for own, some in terms.items()]
 
     def _others(self, word: str, known: KnownTerm) -> Iterator[Alternative]:
@@ -320,9 +322,7 @@ class _Reading:
                 if completions or (correction := self._correction(word)) is None:
                     return
                 read = correction
-                self._corrected.append((word, read))
-                self._replaced[word] = read
-                yield Alternative(documents.term_of(read), 1.0)
+                self._corrected[word] = self._replaced[word] = read
         near = self._reader.near(read)
         if near:
             self._expanded[read] = tuple(near)
@@ -427,7 +427,7 @@ class _Reading:
 
     def _are_known(self, words: Iterable[str]) -> bool:
         """Tell whether documents have those of some words that the question has as words."""
-        return all(word not in self._known or self._known[word].frequency for word in words)
+        return self._unknown.isdisjoint(words)
 
 
 def _number_in_both(rows: Rows, others: Rows) -> int:

@@ -16,7 +16,6 @@ from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.confidence import (
     OF_BOTH,
-    OF_RANKS,
     OF_WORDS,
     Evidence,
     evidence_of_codes,
@@ -57,9 +56,6 @@ HYBRID = "hybrid"
 CODES, TEXTS, VECTORS = "codes", "texts", "vectors"
 """What a ranking can need: codes of the documents, their word index, or their kept vectors."""
 
-N_FEEDBACK, MAX_FEEDBACK = 5, 100
-"""How many of its best documents a hybrid query learns from: by default, and at most."""
-
 
 class RankedRows(NamedTuple):
     """The result of one query, best first; rows with the same score in ascending order."""
@@ -92,14 +88,6 @@ class Scoring(ABC):
         """Return the scores that hits report; higher is better. Here, these are unchanged."""
         scores: list[float] = hits.scores.tolist()
         return scores
-
-    @abstractmethod
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:
-        """Return two scores that hits could report.
-
-        The first is that of a document that agrees with the query by chance. The second is that of
-        one that consists of the query, or about that.
-        """
 
     @abstractmethod
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:
@@ -189,7 +177,6 @@ class NamedRanking(Ranking, Scorer):
     - ``name``, that in requests, and ``summary``, how it orders hits, for help texts;
     - ``needs`` and :meth:`of`: what it reads, and how a search makes it;
     - :meth:`rank`, the order itself, and :meth:`score`, the same scores for any rows;
-    - :meth:`anchors`, two scores that relevances from 0 to 1 are measured by;
     - :meth:`evidence`, the features that confidence follows from (:mod:`.confidence`);
     - :meth:`hit_scores`, if hits report other scores than those that decide the order;
     - ``rank_after``, if it can find a page without the hits before it
@@ -210,10 +197,6 @@ class NamedRanking(Ranking, Scorer):
         """See :meth:`Scorer.of`."""
 
 
-AGREEMENTS = (0.5, 1.0)
-"""The share of bits that agree by chance, and that of equal codes."""
-
-
 class ByDistance(Ranking):
     """A :class:`Ranking` whose scores are minus the Hamming distance, in bits."""
 
@@ -226,10 +209,6 @@ class ByDistance(Ranking):
         """Return 1 - distance / n_bits: the share of bits that agree."""
         scores: list[float] = (1 + hits.scores / (queries.codes.shape[1] * 8)).tolist()
         return scores
-
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
-        """Return :data:`AGREEMENTS`."""
-        return AGREEMENTS
 
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the evidence of the share of bits that agree.
@@ -373,10 +352,6 @@ class AsymmetricRanking(NamedRanking):
         scores: list[float] = ((1 + hits.scores / total) / 2).tolist()
         return scores
 
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
-        """Return :data:`AGREEMENTS`."""
-        return AGREEMENTS
-
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the evidence of the scores.
 
@@ -454,10 +429,6 @@ class Bm25Ranking(NamedRanking):
         """Return the scores of the formula."""
         scores: list[float] = (hits.scores / UNIT).tolist()
         return scores
-
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
-        """Return 0, which most documents have, and the score of the query's own text."""
-        return 0.0, self._lexical.own_score(self._weighed(queries, at)) / UNIT
 
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the score as :class:`hummingbit.index.confidence.WordEvidence` scales it."""
@@ -547,10 +518,6 @@ class CosineScorer(Scorer):
         n_documents = len(documents.generation)
         return cls(documents.read_vectors, documents.keep_vectors, n_documents)
 
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
-        """Return the cosines of vectors at a right angle and of equal ones."""
-        return 0.0, 1.0
-
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return the evidence of codes that agree as much as vectors with this cosine.
 
@@ -607,11 +574,13 @@ def cosines(query: Vectors, documents: Vectors) -> Vectors:
 
 
 DEFAULT_WEIGHT = 0.5
-BEST_BY_WORDS = 4.0
-FEEDBACK, FEEDBACK_OF_MODELS = 2.0, 0.25
+"""The weight of codes, which is that of words: the score is the mean of the two. Of .35, .5, .75
+and 1 it has the highest mean over ten families of questions, with codes of 8 and of 32 bytes
+(``python -m experiments.questions.fusion``)."""
+OF_MODELS = 0.85
+"""The weight of the codes of a language model, which says more of a text than a table of words."""
 ENOUGH_BY_WORDS, LEAST_BY_WORDS = 1.5, 1 / 16
-"""The evidence from which words count in full beside a language model, and the least they count."""
-GUARDED = 10
+"""The evidence from which words count in full, and the least they count."""
 NEAREST_SHARE = 3_000
 """One in so many documents is scored as one of the nearest by codes, and bounds what codes add to
 the others. Of a million uniform codes of 256 bits, a hybrid search then takes 4 ms in place of 7
@@ -620,64 +589,32 @@ FIRST_BY_WORDS = 16
 """How many of the best by words are scored first: the better they are, the fewer others must be."""
 
 
-class HybridSettings(NamedTuple):
-    """How a collection ranks by codes and words where a search does not say."""
-
-    weight: float | None = None
-    """The weight of codes."""
-    n_feedback: int = N_FEEDBACK
-    """How many documents a query learns from."""
-    feedback_weight: float = FEEDBACK
-    """The weight of what it learns."""
-    fades: bool = False
-    """Whether words count less if no document has much of the query."""
-
-
 class HybridRanking(NamedRanking):
-    """Documents by their codes and their words together, brought to one scale.
+    """Documents by their words and their codes together.
 
     The score of a document d is
 
-        score(d) = BEST_BY_WORDS · words(d) / best + weight · (codes(d) - mean) / deviation,
+        score(d) = x · words(d) / 2 + weight · z(d),   z(d) = (codes(d) - mean) / deviation.
 
-    with the best score by words, and the mean and the deviation of the scores by codes, of all
-    documents for this query. Scores by codes are about normal, so the best of some thousand is
-    about four deviations above the mean. Scores by words are not: most are 0, and the best of a
-    query with rare words would be twenty deviations above, that of a query with common words five.
-    Divided by the best, one weight suits queries and corpora of either kind. words(d) is BM25 with
-    the opening of a text counted twice, with more weight for bursty terms, and with the scores of
-    the title and of the summary (:mod:`hummingbit.index.lexical`); it is 0 without a term of the
-    query. If no document has a term of the query, or all have the same score by codes, that part is
-    0. A filter changes no score.
+    words(d) is BM25 with openings twice (:mod:`hummingbit.index.lexical`): the logarithm
+    of how much likelier the words of the query are in a relevant document than in others. codes(d)
+    is the score of :class:`AsymmetricRanking`, with its mean and deviation over all documents. It
+    is about normal, and lies some deviations higher for relevant documents, so z(d) is such a
+    logarithm, too, but for a factor; sums of logarithms join evidence. Neither part is scaled by
+    the best of the query, so a query with many rare words is decided by words, and one with few by
+    codes, with one weight for all.
 
-    Where words fade, as they do beside the codes of an encoder that knows words that the corpus
-    lacks, the weight is divided by
+    Words that match by chance do not outweigh codes: if even the best document by words has little
+    of the query, words count
 
         x = min(1, (e / :data:`ENOUGH_BY_WORDS`)²), at least :data:`LEAST_BY_WORDS`,
 
-    with the evidence e of the best by words
-    (:class:`hummingbit.index.confidence.WordEvidence`). Then words that match by chance push out
-    less of what the codes find: of thirty questions in other words than their answers, codes of
-    256 bits of all-MiniLM-L6-v2 answer 7 in ten instead of 4, and other questions lose nothing
-    (``hummingbit reproduce model-codes``).
+    with the evidence e of that document (:class:`hummingbit.index.confidence.WordEvidence`). A
+    document without a term of the query has words(d) = 0. If all documents have the same score by
+    codes, z(d) = 0. A filter changes no score.
 
-    codes(d) is the asymmetric score of a query that has learned from its own best documents. Let w
-    be the real values of the query, and c the weights of the linear discriminant that tells the
-    best documents of the hybrid ranking with w itself from all documents
-    (:meth:`hummingbit.index.moments.CodeMoments.discriminant`). Then the weights of the bits are
-
-        w / |w| + f · c / |c|,
-
-    where f is :data:`FEEDBACK`, or :data:`FEEDBACK_OF_MODELS` if a language model reads the query.
-    So documents that resemble those found by both words and codes rank higher. This is relevance
-    feedback without a judge. Source: Rocchio, "Relevance feedback in information retrieval" (1971),
-    who uses the difference of the means instead of the discriminant; Manning, Raghavan and Schütze,
-    "Introduction to Information Retrieval" (2008), equation 9.3 and section 9.1.6.
-
-    A document that alone has all rare words of a query (:meth:`LexicalIndex.only_row_with`) is one
-    of the first :data:`GUARDED` hits of a search without a filter: where more documents score
-    higher, its score is the next number above that of the last of them. All pages and filters have
-    the same score.
+    Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009),
+    section 2, for scores as logarithms of odds.
     """
 
     name = HYBRID
@@ -691,17 +628,10 @@ class HybridRanking(NamedRanking):
         lexical: LexicalIndex,
         weight: float = DEFAULT_WEIGHT,
         *,
-        n_feedback: int = N_FEEDBACK,
-        feedback_weight: float = FEEDBACK,
-        fades: bool = False,
-        guarded: bool = True,
         statistics: Mapping[str, Any] | None = None,
     ) -> None:
         """Rank the documents of a generation, given the moments of its codes and its texts.
 
-        `weight` is that of the scores by codes, and a query learns from `n_feedback` documents,
-        both within their bounds, unless the moments have no products; `feedback_weight` is that of
-        what it learns. `fades` says whether words fade. Unless it is `guarded`, no score is raised.
         The `statistics` of an earlier ranking's result reproduce the scores of its query.
         """
         self._codes = AsymmetricRanking(generation)
@@ -709,264 +639,153 @@ class HybridRanking(NamedRanking):
         self._moments = moments
         self._lexical = lexical
         self._weight = weight
-        self._n_feedback = 0 if moments.products is None else n_feedback
-        self._feedback_weight = feedback_weight
-        self._fades = fades
-        self._guarded = guarded
         self._statistics = statistics
         self._last: tuple[EncodedQueries, _Scorer] | None = None
 
     @classmethod
-    def of(cls, documents: SearchedDocuments, search: Search) -> NamedRanking:
-        """See :meth:`Scorer.of`; with ``rrf``, documents are ranked by their positions instead."""
+    def of(cls, documents: SearchedDocuments, search: Search) -> HybridRanking:
+        """See :meth:`Scorer.of`."""
         lexical, moments = documents.words()
-        hybrid, (weight, n_feedback, feedback_weight, fades) = search.options.hybrid, search.hybrid
-        if hybrid is not None:
-            if hybrid.rrf is not None:
-                return ReciprocalRanking.of(documents, search)
-            weight = weight if hybrid.codes is None else hybrid.codes
-            n_feedback = n_feedback if hybrid.feedback is None else hybrid.feedback
-        return cls(
-            documents.generation,
-            moments,
-            lexical,
-            weight or DEFAULT_WEIGHT,
-            n_feedback=n_feedback,
-            feedback_weight=feedback_weight,
-            fades=fades,
-            statistics=search.statistics,
-        )
+        weight, statistics = search.codes_weight, search.statistics
+        return cls(documents.generation, moments, lexical, weight, statistics=statistics)
 
     def rank(
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
-        n_best = GUARDED if allowed is not None else max(k, GUARDED)
         # One at a time, because each scorer is large.
-        return [self._scorer_of(queries, at, n_best).best(k, allowed) for at in range(len(queries))]
+        return [self._scorer_of(queries, at).best(k, allowed) for at in range(len(queries))]
 
     def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Scores:
         """See :meth:`Scorer.score`."""
-        return self._scorer_of(queries, at, GUARDED).scores(rows)
+        return self._scorer_of(queries, at).scores(rows)
 
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
-        """Return 0, and the score of the query's own text and bits."""
-        if not isinstance(hits.scoring, HybridScoring):
-            return 0.0, 0.0
-        weighed, by_words, by_codes, _, weights = hits.scoring
-        own = by_words.standardize(np.array([self._lexical.own_score(weighed)]))
-        equal_bits = by_codes.standardize(quantize_weights(weights)[1])
-        return 0.0, float(own[0] + self._weight * equal_bits[0])
+    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:
+        """Return the evidence of the best document by words, and the rest of the score.
 
-    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
-        """Return the score, its product with the scaled score of the best by words, and κ.
-
-        A score says only how a document compares with the best by words, so it counts more if that
-        one has much of the query. κ and the scale are those of
-        :class:`hummingbit.index.confidence.WordEvidence`.
+        Without what words add to that document, x · words / 2, a score says how near the codes are
+        and how many words are missing.
         """
-        known_share = share = 0.0
-        if isinstance(hits.scoring, HybridScoring):
-            weighed, by_words, *_ = hits.scoring
-            known_share, share = self._evidence(weighed, by_words.deviation)
-        # Where words fade, scores are higher by as much, but say no more of a document.
-        fading = self._fading(share)
-        return Evidence(OF_BOTH, (0.0, 0.0, known_share), (fading, fading * share, 0.0))
+        scoring = hits.scoring
+        if not isinstance(scoring, HybridScoring):
+            scoring = self._scorer_of(queries, at).scoring
+        of_best = scoring.words_count * scoring.best_by_words / 2
+        return Evidence(OF_BOTH, (scoring.evidence, -of_best), (0.0, 1.0))
 
-    def _scorer_of(self, queries: EncodedQueries, at: int, n_best: int) -> _Scorer:
-        """Return the scorer of one query; if the guard needs the best documents, `n_best` are kept.
+    def _scorer_of(self, queries: EncodedQueries, at: int) -> _Scorer:
+        """Return the scorer of one query.
 
         That of a query that comes alone is kept until the next, so to rank more of its documents,
         or some only, takes less time.
         """
         if self._last is not None and self._last[0] is queries:
             return self._last[1]
-        question = question_of(queries, at, self.name)
-        scorer = self._make_scorer(queries[at : at + 1], question, n_best)
+        query, question = queries[at : at + 1], question_of(queries, at, self.name)
+        if self._statistics is None:
+            scorer = self._scorer(query, question)
+        else:
+            scorer = self._scorer_again(query, self._statistics)
         if len(queries) == 1:
             self._last = queries, scorer
         return scorer
 
-    def _make_scorer(self, query: EncodedQueries, question: Question, n_best: int) -> _Scorer:
-        if self._statistics is not None:
-            return self._scorer_from_statistics(query, self._statistics)
+    def _scorer(self, query: EncodedQueries, question: Question) -> _Scorer:
         if query.is_unrecognized(0):
             query = query.with_weights(np.zeros_like(query.weights))
-        scorer = self._scorer(query, question)
-        if self._n_feedback:
-            scorer = self._with_feedback(scorer, scorer.best_rows(self._n_feedback)[0])
-        return self._with_guard(scorer, n_best) if self._guarded else scorer
-
-    def _scorer(self, query: EncodedQueries, question: Question) -> _Scorer:
         weighed = self._lexical.weigh(question, hybrid=True)
         matches = self._lexical.matches(weighed)
         first = matches.best(FIRST_BY_WORDS)
-        best = float(first.scores[0]) / BEST_BY_WORDS if len(first.scores) else 0.0
-        by_words = StandardScore(0.0, best)
-        evidence = self._evidence(weighed, by_words.deviation)[1] if self._fades else 0.0
-        fading = self._fading(evidence)
-        by_codes = self._standard_score(query, fading)
-        parts = weighed, matches, self._codes, query, by_words, by_codes, self._weight, fading
-        return _Scorer(*parts, first_by_words=first.rows)
+        best = float(first.scores[0]) / UNIT if len(first.scores) else 0.0
+        evidence = best * self._lexical.evidence(weighed).per_score
+        by_codes = self._standard_score(query)
+        scoring = HybridScoring(weighed, best, evidence, by_codes, query.weights)
+        return _Scorer(scoring, matches, self._codes, query, self._weight, first.rows)
 
-    def _evidence(self, weighed: WeighedQuery, deviation: float) -> tuple[float, float]:
-        """Return κ, and the evidence of the best by words, whose score has the `deviation`."""
-        of_words = self._lexical.evidence(weighed)
-        return of_words.known_share, deviation * BEST_BY_WORDS / UNIT * of_words.per_score
-
-    def _fading(self, evidence: float) -> float:
-        """Return x, how much words count if the best by words has so much evidence."""
-        if not self._fades or not evidence:
-            return 1.0
-        return min(1.0, max(LEAST_BY_WORDS, (evidence / ENOUGH_BY_WORDS) ** 2))
-
-    def _with_feedback(self, scorer: _Scorer, rows: Rows) -> _Scorer:
-        """Return `scorer` with a query that has learned from the documents of `rows`."""
-        learned = self._moments.discriminant(self._generation.codes_of(rows))
-        weights = unite(scorer.query.weights, learned, self._feedback_weight)
-        query = scorer.query.with_weights(weights)
-        by_codes = self._standard_score(query, scorer.fading)
-        return scorer._replace(query=query, by_codes=by_codes)
-
-    def _with_guard(self, scorer: _Scorer, n_best: int) -> _Scorer:
-        """Return `scorer` with a document that alone has all rare words in the first hits."""
-        row = self._lexical.only_row_with(scorer.weighed)
-        if row is None:
-            return scorer
-        rows, scores = scorer.best_rows(n_best)
-        if len(rows) < GUARDED or row in rows[:GUARDED]:
-            return scorer._replace(first=(rows, scores))
-        guard = Guard(row, math.nextafter(scores[GUARDED - 1], math.inf))
-        others = rows != row
-        rows, scores = np.append(rows[others], row), np.append(scores[others], guard.score)
-        order = np.lexsort((rows, -scores))[:n_best]
-        return scorer._replace(guard=guard, first=(rows[order], scores[order]))
-
-    def _standard_score(self, query: EncodedQueries, fading: float) -> StandardScore:
-        """Return the standard score of a query's score by codes, over all documents.
-
-        Its deviation is multiplied by `fading`, which divides the weight of the codes.
-        """
+    def _standard_score(self, query: EncodedQueries) -> StandardScore:
+        """Return the standard score of a query's score by codes, over all documents."""
         weights, (total,) = self._codes.quantized(query)
         if self._moments.products is not None:
-            mean, deviation = self._moments.standard_score(weights[0])
-        else:
-            # A score is the total less twice the distance.
-            n, total = len(self._generation), int(total)
-            (nearest,) = self._generation.search_weighted(weights, max(1, n))
-            distances, squares = sums_of_scores(nearest.distances.astype(np.int32))
-            of_scores = n * total**2 - 4 * total * distances + 4 * squares
-            mean, deviation = StandardScore.of_sums(n, n * total - 2 * distances, of_scores)
-        return StandardScore(mean, deviation * fading)
+            return self._moments.standard_score(weights[0])
+        # A score is the total less twice the distance.
+        n, total = len(self._generation), int(total)
+        (nearest,) = self._generation.search_weighted(weights, max(1, n))
+        distances, squares = sums_of_scores(nearest.distances.astype(np.int32))
+        of_scores = n * total**2 - 4 * total * distances + 4 * squares
+        return StandardScore.of_sums(n, n * total - 2 * distances, of_scores)
 
-    def _scorer_from_statistics(
-        self, query: EncodedQueries, statistics: Mapping[str, Any]
-    ) -> _Scorer:
+    def _scorer_again(self, query: EncodedQueries, statistics: Mapping[str, Any]) -> _Scorer:
         """Return the scorer whose :attr:`HybridScoring.statistics` are given."""
         try:
             weighed = weigh_again(self._lexical, statistics["words"])
             raw = np.frombuffer(b64decode(statistics["weights"]), dtype="<f4")
             weights = raw.astype(np.float32).reshape(query.weights.shape)
-            by_words, by_codes = (
-                StandardScore(*map(float, statistics[name])) for name in ("by_words", "by_codes")
-            )
-            row, score = statistics["guard"]
-            guard = Guard(int(row), float(score))
+            mean, deviation = map(float, statistics["by_codes"])
+            best, evidence = map(float, statistics["by_words"])
         except (KeyError, TypeError, ValueError):
             raise cursor_of_other_version() from None
-        query = query.with_weights(weights)
-        matches = self._lexical.matches(weighed)
-        scorer = _Scorer(weighed, matches, self._codes, query, by_words, by_codes, self._weight)
-        # The document may have been deleted since.
-        is_held = 0 <= guard.row < 2**53 and matches.scores_of(np.array([guard.row]))[0] > 0
-        return scorer._replace(guard=guard) if is_held else scorer
+        by_codes = StandardScore(mean, deviation)
+        scoring = HybridScoring(weighed, best, evidence, by_codes, weights)
+        matches, query = self._lexical.matches(weighed), query.with_weights(weights)
+        return _Scorer(scoring, matches, self._codes, query, self._weight)
 
 
-def unite(query: Floats, learned: npt.NDArray[np.float64], factor: float) -> Floats:
-    """Return w / |w| + f · c / |c|, ``float32[1, n_bits]``; a part of length 0 stays as it is.
-
-    w is the only row of `query`. The lengths follow from exact sums, so they are always the same.
-    """
-    if kernel.native is None:
-        united = _of_length_1(query[0].astype(np.float64)) + factor * _of_length_1(learned)
-        return united[None].astype(np.float32)
-    weights = np.empty_like(query)
-    kernel.native.unite(len(learned), np.ascontiguousarray(query), learned, factor, weights)
-    return weights
-
-
-def _of_length_1(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    length = math.sqrt(math.fsum((values * values).tolist()))
-    return values / length if length else values
-
-
-class Guard(NamedTuple):
-    """A document that has a higher score than its words and its code give."""
-
-    row: int
-    """The row of the document; -1 if there is none."""
-    score: float
-
-
-NO_GUARD = Guard(-1, 0.0)
+def words_count(evidence: float) -> float:
+    """Return how much words count, x, given the evidence of the best document by words."""
+    return min(1.0, max(LEAST_BY_WORDS, (evidence / ENOUGH_BY_WORDS) ** 2))
 
 
 class HybridScoring(NamedTuple):
-    """What the hybrid scores of one query depend on besides the documents."""
+    """What the hybrid scores of one query depend on besides the documents and the weight."""
 
     weighed: WeighedQuery
-    by_words: StandardScore
+    best_by_words: float
+    """The highest score by words of a document."""
+    evidence: float
+    """What it says of the query (:class:`hummingbit.index.confidence.WordEvidence`)."""
     by_codes: StandardScore
-    guard: Guard
     weights: Floats
-    """``float32[1, n_bits]``: those of the query that has learned from its best documents."""
+    """``float32[1, n_bits]``: the real values of the query."""
+
+    @property
+    def words_count(self) -> float:
+        """x, how much words count."""
+        return words_count(self.evidence)
+
+    @property
+    def by_words(self) -> StandardScore:
+        """Turns scores of the lexical index into what they add."""
+        return StandardScore(0.0, 2 * UNIT / self.words_count)
 
     @property
     def statistics(self) -> dict[str, Any]:
         """The statistics with which :class:`HybridRanking` reproduces the scores."""
         return {
             "words": self.weighed.statistics,
-            "weights": b64encode(self.weights.astype("<f4").tobytes()).decode("ascii"),
-            "by_words": list(self.by_words),
+            "by_words": [self.best_by_words, self.evidence],
             "by_codes": list(self.by_codes),
-            "guard": list(self.guard),
+            "weights": b64encode(self.weights.astype("<f4").tobytes()).decode("ascii"),
         }
 
 
 class _Scorer(NamedTuple):
     """One query: the scores by words of all documents, and the scores of any by both."""
 
-    weighed: WeighedQuery
+    scoring: HybridScoring
     matches: Matches
     codes: AsymmetricRanking
     query: EncodedQueries
-    by_words: StandardScore
-    by_codes: StandardScore
     weight: float
-    fading: float = 1.0
-    guard: Guard = NO_GUARD
-    first: tuple[Rows, npt.NDArray[np.float64]] | None = None
-    """The best documents of all, if they are known."""
     first_by_words: Rows = np.empty(0, dtype=np.int64)
     """The rows of some of the best by words, best first."""
 
     def best(self, k: int, allowed: Rows | None = None) -> RankedRows:
-        """Return the `k` best documents."""
-        made_of = self.weighed, self.by_words, self.by_codes, self.guard, self.query.weights
-        return RankedRows(*self.best_rows(k, allowed), HybridScoring(*made_of))
-
-    def best_rows(
-        self, k: int, allowed: Rows | None = None
-    ) -> tuple[Rows, npt.NDArray[np.float64]]:
-        """Return the `k` best documents and their scores.
+        """Return the `k` best documents.
 
         A document without a term of the query can be among them only if it is among the `k` best by
         codes alone, because no document scores less by words. Of the other documents, only those
         are scored whose score by words would suffice if their codes were as near as the last of the
         nearest.
         """
-        if self.first is not None and allowed is None and k <= len(self.first[0]):
-            return self.first[0][:k], self.first[1][:k]
         n_nearest = max(k, self.codes.n_documents // NEAREST_SHARE)
         compiled = self.codes.compiled
         is_whole = allowed is None and len(self.matches.parts) == 1
@@ -975,8 +794,6 @@ class _Scorer(NamedTuple):
         (nearest,) = self.codes.rank(self.query, n_nearest, allowed)
         best_by_words = self.matches.best(k, allowed)
         rows = np.union1d(nearest.rows, best_by_words.rows)
-        if self.guard.row >= 0 and (allowed is None or self.guard.row in allowed):
-            rows = np.union1d(rows, [self.guard.row])
         if self.query.is_unrecognized(0):
             # The code of such a query says nothing, so only words find documents.
             rows = rows[self.matches.scores_of(rows) > 0]
@@ -985,12 +802,10 @@ class _Scorer(NamedTuple):
         rows = np.concatenate([others, rows[self.matches.scores_of(rows) < least]])
         scores = self.scores(rows)
         order = np.lexsort((rows, -scores))[:k]
-        return rows[order], scores[order]
+        return RankedRows(rows[order], scores[order], self.scoring)
 
-    def _best_by_heap(
-        self, k: int, n_nearest: int, compiled: CompiledIndex
-    ) -> tuple[Rows, npt.NDArray[np.float64]]:
-        """Return what :meth:`best_rows` does, as the kernel finds it in one pass over the scores.
+    def _best_by_heap(self, k: int, n_nearest: int, compiled: CompiledIndex) -> RankedRows:
+        """Return what :meth:`best` does, as the kernel finds it in one pass over the scores.
 
         The least score by words that suffices rises with each document that is found. So hybrid
         searches of a million texts take 5 ms, where numpy takes 18 (``python -m benchmarks.scale
@@ -1004,112 +819,28 @@ class _Scorer(NamedTuple):
             *(len(all_scores), all_scores.itemsize == 8, all_scores),
             *(all_rows, compiled.positions_of_rows(all_rows)),
             *(*compiled.coded, compiled.placed(weights)),
-            *(int(total), self.by_words.mean, self.by_words.deviation),
-            *(self.by_codes.mean, self.by_codes.deviation, self.weight),
-            *(self.guard.row + 1, self.guard.score, self.query.is_unrecognized(0)),
-            *(len(nearest), nearest, distances),
+            *(int(total), self.scoring.by_words.deviation, *self.scoring.by_codes, self.weight),
+            *(self.query.is_unrecognized(0), len(nearest), nearest, distances),
             *(len(self.first_by_words), self.first_by_words),
             *(*(self.matches.highest_of_blocks or (None,)), k, best),
         )
         best = best[:n_best]
-        return best["row"].copy(), best["score"].copy()
+        return RankedRows(best["row"].copy(), best["score"].copy(), self.scoring)
 
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the scores of `rows`."""
-        by_codes = self.codes.score(self.query, 0, rows)
-        by_words = self.by_words.standardize(self.matches.scores_of(rows))
-        scores = np.asarray(by_words + self.weight * self.by_codes.standardize(by_codes))
-        scores[rows == self.guard.row] = self.guard.score
-        return scores
+        by_codes = self.scoring.by_codes.standardize(self.codes.score(self.query, 0, rows))
+        by_words = self.scoring.by_words.standardize(self.matches.scores_of(rows))
+        return np.asarray(by_words + self.weight * by_codes)
 
     def _least_by_words(self, k: int, rows: Rows, nearest: RankedRows) -> int:
         """Return the least score by words, above 0, with which others could be among the best."""
-        if len(rows) < k or not self.by_words.deviation:
+        if len(rows) < k:
             return 1
         least = float(np.partition(self.scores(rows), len(rows) - k)[len(rows) - k])
-        most = self.weight * float(self.by_codes.standardize(nearest.scores[-1:])[0])
-        reached = self.by_words.mean + self.by_words.deviation * (least - most)
+        most = self.weight * float(self.scoring.by_codes.standardize(nearest.scores[-1:])[0])
         # Two units cover the rounding.
-        return max(1, math.floor(reached) - 2)
-
-
-class ReciprocalRanking(NamedRanking):
-    """Documents by their ranks by codes and by words; it sorts all documents twice.
-
-    The score of a document d is
-
-        score(d) = 1 / (c + rank of d by codes) + 1 / (c + rank of d by words),
-
-    with ranks from 1; without a term of the query the second part is 0. Both ranks are among all
-    documents, whatever the filter. Source: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion
-    Outperforms Condorcet and Individual Rank Learning Methods" (2009), who use c = 60.
-    """
-
-    name = HYBRID
-    summary = "by the positions in the orders by codes and by words"
-    needs = frozenset({CODES, TEXTS})
-
-    def __init__(self, generation: IndexSnapshot, lexical: LexicalIndex, constant: int) -> None:
-        """Rank the documents of a generation and their texts; `constant` is c."""
-        self._rows = generation.codes()[1]
-        self._codes = AsymmetricRanking(generation)
-        self._lexical = lexical
-        self._constant = constant
-
-    @classmethod
-    def of(cls, documents: SearchedDocuments, search: Search) -> ReciprocalRanking:
-        """See :meth:`Scorer.of`; the search has a constant."""
-        hybrid = search.options.hybrid
-        if hybrid is None or hybrid.rrf is None:
-            raise ValueError("reciprocal rank fusion needs its constant")
-        return cls(documents.generation, documents.words()[0], hybrid.rrf)
-
-    def rank(
-        self, queries: EncodedQueries, k: int, allowed: Rows | None = None
-    ) -> list[RankedRows]:
-        """See :meth:`Ranking.rank`."""
-        is_allowed = (
-            slice(None) if allowed is None else np.isin(self._rows, allowed, assume_unique=True)
-        )
-        rows = self._rows[is_allowed]
-        results = []
-        for at in range(len(queries)):
-            scores = self._scores(queries, at)[is_allowed]
-            order = np.lexsort((rows, -scores))[:k]
-            order = order[scores[order] > 0]
-            results.append(RankedRows(rows[order], scores[order]))
-        return results
-
-    def score(self, queries: EncodedQueries, at: int, rows: Rows) -> Scores:
-        """See :meth:`Scorer.score`."""
-        return self._scores(queries, at)[np.searchsorted(self._rows, rows)]
-
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
-        """Return the limit of the last places, and the score of the first place in both."""
-        return 0.0, 2 / (self._constant + 1)
-
-    def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
-        """Return the score as a share of the highest, and the scaled score of the best by words."""
-        weighed = self._lexical.weigh(question_of(queries, at, self.name))
-        best = self._lexical.matches(weighed).best(1).scores
-        per_score = self._lexical.evidence(weighed).per_score
-        share = float(best[0]) / UNIT * per_score if len(best) else 0.0
-        return Evidence(OF_RANKS, (0.0, share), ((self._constant + 1) / 2, 0.0))
-
-    def _scores(self, queries: EncodedQueries, at: int) -> npt.NDArray[np.float64]:
-        weighed = self._lexical.weigh(question_of(queries, at, self.name))
-        by_words = self._lexical.matches(weighed).scores_of(self._rows)
-        total = np.where(by_words > 0, 1 / (self._constant + _ranks(by_words)), 0.0)
-        if not queries.has_only_words(at):
-            total += 1 / (self._constant + _ranks(self._codes.score(queries, at, self._rows)))
-        return total
-
-
-def _ranks(scores: Scores) -> npt.NDArray[np.int64]:
-    """Return the rank of each score, from 1, by (score descending, row ascending)."""
-    positions = np.empty(len(scores), dtype=np.int64)
-    positions[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    return positions
+        return max(1, math.floor(self.scoring.by_words.deviation * (least - most)) - 2)
 
 
 class Derived(Ranking):
@@ -1122,10 +853,6 @@ class Derived(Ranking):
     def hit_scores(self, queries: EncodedQueries, at: int, hits: RankedRows) -> list[float]:
         """See :meth:`Scoring.hit_scores`."""
         return self._scoring.hit_scores(queries, at, hits)
-
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:
-        """See :meth:`Scoring.anchors`."""
-        return self._scoring.anchors(queries, at, hits)
 
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:
         """See :meth:`Scoring.evidence`."""
@@ -1357,10 +1084,6 @@ class BestScoreRanking(Ranking):
         n_bits = queries.codes.shape[1] * 8
         return [_score(score, n_bits) for score in hits.scores.tolist()]
 
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
-        """Return σ(0), of a document that agrees with an example by chance, and σ(1)."""
-        return 0.5, 0.75
-
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Raise InputError: no hits of recommendations were judged."""
         raise InputError("with_confidence", "is not for recommendations; leave it out")
@@ -1388,9 +1111,10 @@ class DiverseRanking(Chosen):
 
         (1 - D) r - D max_j max(0, 1 - 2 d_j / n_bits),
 
-    where D is the diversity, r the relevance from 0 to 1 (:meth:`Scoring.anchors`), and d_j the
-    Hamming distance from a document chosen before. The earlier candidate wins a tie. The number of
-    candidates belongs to the search, so the first k of k + 1 are those of k.
+    where D is the diversity, r is 0 for the worst score of a candidate, 1 for the best and a line
+    between them, and d_j is the Hamming distance from a document chosen before. The earlier
+    candidate wins a tie. The number of candidates belongs to the search, so the first k of k + 1
+    are those of k.
 
     Source: Carbonell and Goldstein, "The Use of MMR, Diversity-Based Reranking for Reordering
     Documents and Producing Summaries" (1998).
@@ -1406,9 +1130,8 @@ class DiverseRanking(Chosen):
 
     def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:
         scores = np.array(self._ranking.hit_scores(query, 0, ranked), dtype=np.float64)
-        lowest, highest = self._ranking.anchors(query, 0, ranked)
-        span = highest - lowest
-        relevance = np.clip((scores - lowest) / span, 0, 1) if span > 0 else np.zeros(len(scores))
+        above = scores - scores.min(initial=math.inf)
+        relevance = above / (above.max(initial=0.0) or 1.0)
         codes = self._generation.codes_of(ranked.rows)
         n_bits = codes.shape[1] * 8
         nearest = np.zeros(len(scores))
@@ -1504,10 +1227,6 @@ class InOrder(Ranking):
         ranked = RankedRows(rows[:k], np.ones(len(rows[:k]), dtype=np.int64))
         return [ranked] * len(queries)
 
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:  # noqa: ARG002
-        """Return 0 and 1: a document that meets all conditions has all that a query asks for."""
-        return 0.0, 1.0
-
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:  # noqa: ARG002
         """Return evidence beyond doubt, for the same reason."""
         return Evidence(OF_WORDS, (math.inf,), (0.0,))
@@ -1533,10 +1252,6 @@ class _EachQuery(Ranking):
     def hit_scores(self, queries: EncodedQueries, at: int, hits: RankedRows) -> list[float]:
         """See :meth:`Scoring.hit_scores`."""
         return self._ranking_of(queries, at).hit_scores(queries, at, hits)
-
-    def anchors(self, queries: EncodedQueries, at: int, hits: RankedRows) -> tuple[float, float]:
-        """See :meth:`Scoring.anchors`."""
-        return self._ranking_of(queries, at).anchors(queries, at, hits)
 
     def evidence(self, queries: EncodedQueries, at: int, hits: RankedRows) -> Evidence:
         """See :meth:`Scoring.evidence`."""

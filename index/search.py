@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, field
 from dataclasses import fields as dataclass_fields
 from hashlib import blake2b
 from itertools import chain, islice
-from numbers import Integral, Real
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -67,14 +67,11 @@ from hummingbit.index.rankings import (
     CODES,
     HAMMING,
     HYBRID,
-    MAX_FEEDBACK,
-    N_FEEDBACK,
     RANKINGS,
     SCORERS,
     SUMMARIES,
     TEXTS,
     VECTORS,
-    HybridSettings,
     RankedRows,
     Ranking,
     RankingFromAnywhere,
@@ -96,7 +93,6 @@ FacetsOver = Literal["words", "best", "found"]
 """Documents with a word of the query, the best `facet_depth`, or all that the search finds."""
 MAX_OVERSAMPLE = 100
 MAX_GROUP_SIZE = 100
-MAX_RRF = 10_000
 DEFAULT_OVERSAMPLE = 4.0
 MAX_DIVERSE = 1000
 """A search for diverse hits compares each with all before it, so it takes no more of them."""
@@ -148,7 +144,7 @@ def option(
 
 @dataclass(frozen=True, slots=True)
 class Hybrid:
-    """How the hybrid ranking combines codes and words: by scores, or with `rrf` by ranks."""
+    """How the hybrid ranking combines codes and words."""
 
     codes: float | None = option(
         None,
@@ -157,20 +153,6 @@ class Hybrid:
         at_most=MAX_HYBRID_WEIGHT,
         flag="codes_weight",
         metavar="W",
-    )
-    rrf: int | None = option(
-        None,
-        "The constant of reciprocal rank fusion, usually 60.",
-        at_least=1,
-        at_most=MAX_RRF,
-    )
-    feedback: int | None = option(
-        None,
-        "The number of best documents that the query's real values learn from before the hits are"
-        f" ranked. 0 turns feedback off; the default is {N_FEEDBACK}, and 0 with a language"
-        " model.",
-        at_least=0,
-        at_most=MAX_FEEDBACK,
     )
 
 
@@ -369,11 +351,6 @@ class SearchOptions:
         " between queries and rankings.",
         batch="all",
     )
-    with_relevance: bool = option(
-        False,
-        "Return the score of each hit on a scale from 0, where a document agrees with the query by"
-        " chance, to 1, where it consists of the query.",
-    )
 
     @classmethod
     def of_request(cls, fields: Mapping[str, Any]) -> SearchOptions:
@@ -468,10 +445,8 @@ class SearchOptions:
     def without_cursor(self) -> str:
         """The option that pages with cursors cannot have; empty if there is none."""
         # What is added later could make a hit of an earlier page a duplicate.
-        for name in ("rescore", "group_by", "collapse_duplicates", "diversity"):
-            if getattr(self, name) is not None:
-                return name
-        return "rrf" if self.hybrid is not None and self.hybrid.rrf is not None else ""
+        names = ("rescore", "group_by", "collapse_duplicates", "diversity")
+        return next((name for name in names if getattr(self, name) is not None), "")
 
     def _check_diversity(self, diversity: float) -> None:
         if self.offset + self.k > MAX_DIVERSE:
@@ -534,13 +509,10 @@ def _read_filter(value: Filter | Mapping[str, Any]) -> Filter:
 def _read_hybrid(value: Hybrid | Mapping[str, Any]) -> Hybrid:
     if isinstance(value, Hybrid):
         return value
-    kinds = {"codes": Real, "rrf": Integral, "feedback": Integral}
-    if not isinstance(value, Mapping) or not all(
-        name in kinds and (part is None or isinstance(part, kinds[name]))
-        for name, part in value.items()
-    ):
-        message = "it may have codes, a number, and rrf and feedback, whole numbers"
-        raise InputError("hybrid", f"is {abbreviate(value)}; {message}")
+    is_known = isinstance(value, Mapping) and value.keys() <= {"codes"}
+    codes = value.get("codes") if is_known else None
+    if not is_known or not (codes is None or isinstance(codes, Real)):
+        raise InputError("hybrid", f"is {abbreviate(value)}; it may have codes, a number")
     return Hybrid(**value)
 
 
@@ -568,7 +540,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 
 RECOMMENDATION_OPTIONS = (
     *("limit", "filter", "offset", "with_payload", "with_text", "with_passage", "with_code"),
-    *("with_relevance", "collapse_duplicates", "diversity"),
+    *("collapse_duplicates", "diversity"),
 )
 """The options of a search that a recommendation has, too."""
 
@@ -585,12 +557,6 @@ def check_hybrid_weight(weight: float | None, field: str = "hybrid_weight", name
 
 def check_hybrid(hybrid: Hybrid) -> None:
     """Raise InputError unless the options of a hybrid ranking are valid."""
-    if hybrid.codes is not None and hybrid.rrf is not None:
-        raise InputError("hybrid", "has both codes and rrf; use one of them")
-    if hybrid.feedback is not None and hybrid.rrf is not None:
-        raise InputError("hybrid", "has both feedback and rrf; use one of them")
-    check_within("hybrid", hybrid.feedback, 0, MAX_FEEDBACK, name="feedback ")
-    check_within("hybrid", hybrid.rrf, 1, MAX_RRF, name="rrf ")
     check_hybrid_weight(hybrid.codes, "hybrid", "codes ")
 
 
@@ -823,11 +789,9 @@ class Hit(NamedTuple):
     Hamming distance from the query's code, or None if the query has only words. `score` is the
     score of the ranking, higher is better; see
     :meth:`hummingbit.index.rankings.Ranking.hit_scores`. `highlight` is a passage of the text, if
-    requested and if query and document both have a text. `relevance`, None unless requested, is the
-    score on a scale from 0, where a document agrees with the query by chance, to 1, where it
-    consists of the query; scores beyond an end of the scale become that end. `rerank_score` is set
-    in a reranked search only: the sum over the bits of |alpha_b - c_b|, the query's probability of
-    a 1 minus the stored bit.
+    requested and if query and document both have a text. `rerank_score` is set in a reranked search
+    only: the sum over the bits of |alpha_b - c_b|, the query's probability of a 1 minus the stored
+    bit.
     """
 
     id: str
@@ -839,7 +803,6 @@ class Hit(NamedTuple):
     code: str | None = None
     rerank_score: float | None = None
     highlight: Highlight | None = None
-    relevance: float | None = None
     passage: Span | None = None
     confidence: float | None = None
 
@@ -949,12 +912,6 @@ def rerank_hits(hits: list[Hit], codes: Codes, margins: npt.NDArray[np.float64])
     scores = np.abs(alpha - unpack_codes(codes)).sum(axis=1).tolist()
     scored = [hit._replace(rerank_score=score) for hit, score in zip(hits, scores, strict=True)]
     return sorted(scored, key=lambda hit: (hit.rerank_score or 0.0, hit.distance or 0, hit.row))
-
-
-def _share(score: float, lowest: float, highest: float) -> float:
-    if highest <= lowest:
-        return 0.0
-    return min(max((score - lowest) / (highest - lowest), 0.0), 1.0)
 
 
 def add_highlights(
@@ -1113,13 +1070,12 @@ class Search:
         incarnation: str,
         default: str,
         *,
-        hybrid: HybridSettings,
+        hybrid_weight: float,
         code_column: CodeColumn,
     ) -> None:
         """Begin a search of the collection `name`; cursors belong to one `incarnation` of it.
 
-        `default` is the ranking of options without one, and `hybrid` how codes and words rank
-        together.
+        `default` is the ranking of options without one, and `hybrid_weight` the weight of codes.
         `code_column` says whether the documents have passages.
 
         Raises:
@@ -1130,7 +1086,9 @@ class Search:
         self.options = options
         self.name = name
         self.default = default
-        self.hybrid = hybrid
+        weight = None if options.hybrid is None else options.hybrid.codes
+        self.codes_weight: float = hybrid_weight if weight is None else weight
+        """The weight of codes beside words in the hybrid ranking."""
         self.code_column = code_column
         if (default != HAMMING or queries.has_words) and not options.ranking:
             default = choose_ranking(default, queries, options)
@@ -1234,9 +1192,6 @@ class Search:
             ranked = page.ranked
             scores = ranking.hit_scores(queries, position, ranked)
             some = self._hits(position, ranked, scores, stored_rows, codes)
-            if options.with_relevance:
-                low, high = ranking.anchors(queries, position, ranked)
-                some = [hit._replace(relevance=_share(hit.score, low, high)) for hit in some]
             if options.has_confidences:
                 line = ranking.evidence(queries, position, ranked).line()
                 some = [hit._replace(confidence=line.confidence(hit.score)) for hit in some]

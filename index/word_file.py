@@ -41,7 +41,7 @@ from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.files import open_regular_file, replacing
 from hummingbit.index.engines.protocol import Rows
-from hummingbit.index.lexical import Field, Impacts, LexicalIndex, Segment
+from hummingbit.index.lexical import Impacts, LexicalIndex, PostingLists, Segment
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.vocabulary import SortedStrings, Vocabulary
 
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 FILE = "words.index"
 MAGIC = b"hummingbit word\n"
-VERSION = 1
+VERSION = 2
 ALIGNMENT = 64
 MAX_HEADER = 1 << 20
 PAGE = 1 << 12
@@ -58,10 +58,8 @@ LEAST_BYTES = 1 << 18
 """The words of a store of so many bytes are indexed in less than about 0.2 s."""
 SHARE_BEHIND = 1 / 50
 """A file is written anew if it lacks more of the store than both allow."""
-OF_SEGMENT = (
-    *("rows", "lengths", "terms", "starts", "positions", "impact_of", "live", "summary_sizes"),
-)
-"""The arrays of a segment, by the names of its fields; the last two may be missing."""
+OF_SEGMENT = ("rows", "lengths", "terms", "starts", "positions", "impact_of", "live")
+"""The arrays of a segment, by the names of its fields; the last may be missing."""
 OF_IMPACTS = {"counts": "counts", "openings": "openings", "impact_lengths": "lengths"}
 """The arrays of a segment's impacts, and their fields."""
 OF_STRINGS = ("text", "starts", "numbers")
@@ -101,8 +99,8 @@ class Header(NamedTuple):
     stamp: Stamp
     analysis: str
     forms: bool
-    segments: tuple[int, int, int]
-    """The number of segments of the texts, the titles and the summaries."""
+    segments: int
+    """The number of segments."""
     arrays: Mapping[str, tuple[str, list[int], int, int]]
     """The type, the shape, the offset and the checksum of each array."""
 
@@ -147,7 +145,7 @@ def save(folder: Path, stamp: Stamp, saved: SavedWords) -> None:
         **stamp._asdict(),
         "analysis": analysis_of(lexical.analyzer, forms=lexical.forms),
         "forms": lexical.forms,
-        "segments": [len(field.segments) for field in _fields(lexical)],
+        "segments": len(lexical.texts.segments),
         "arrays": entries,
     }
     raw = json.dumps(header).encode()
@@ -165,19 +163,14 @@ def _aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-def _fields(lexical: LexicalIndex) -> tuple[Field, Field, Field]:
-    return lexical.texts, lexical.titles, lexical.summaries
-
-
 def _arrays_of(saved: SavedWords) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     lexical, moments = saved.lexical, saved.moments
-    for number, field in enumerate(_fields(lexical)):
-        for at, segment in enumerate(field.segments):
-            named = {name: getattr(segment, name) for name in OF_SEGMENT}
-            named |= {name: getattr(segment.impacts, part) for name, part in OF_IMPACTS.items()}
-            for name, array in named.items():
-                if array is not None:
-                    yield f"{number}.{at}.{name}", np.ascontiguousarray(array)
+    for at, segment in enumerate(lexical.texts.segments):
+        named = {name: getattr(segment, name) for name in OF_SEGMENT}
+        named |= {name: getattr(segment.impacts, part) for name, part in OF_IMPACTS.items()}
+        for name, array in named.items():
+            if array is not None:
+                yield f"{at}.{name}", np.ascontiguousarray(array)
     vocabulary = lexical.vocabulary
     for name, strings in (("terms", vocabulary.sorted_terms), ("words", vocabulary.sorted_words)):
         for part in OF_STRINGS:
@@ -306,7 +299,7 @@ def _read_header(file: BinaryIO) -> Header:
         Stamp(*(header[name] for name in Stamp._fields)),
         header["analysis"],
         header["forms"],
-        tuple(header["segments"]),
+        int(header["segments"]),
         header["arrays"],
     )
 
@@ -330,26 +323,23 @@ def _map(file: BinaryIO, header: Header) -> dict[str, npt.NDArray[Any]]:
 def _assemble(
     header: Header, arrays: Mapping[str, npt.NDArray[Any]], analyzer: Analyzer, n_bits: int
 ) -> SavedWords:
-    fields = []
-    for number, n_segments in enumerate(header.segments):
-        segments = []
-        for at in range(n_segments):
-            prefix = f"{number}.{at}."
-            own = {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
-            impacts = Impacts(*map(own.pop, OF_IMPACTS))
-            segments.append(Segment(**own, impacts=impacts))
-        fields.append(Field(tuple(segments)))
+    segments = []
+    for at in range(header.segments):
+        prefix = f"{at}."
+        own = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
+        impacts = Impacts(*map(own.pop, OF_IMPACTS))
+        segments.append(Segment(**own, impacts=impacts))
     terms, words = (
         SortedStrings(*(arrays[f"{kind}.{part}"] for part in OF_STRINGS))
         for kind in ("terms", "words")
     )
     vocabulary = Vocabulary(analyzer.stem, terms, words)
-    texts, titles, summaries = fields
-    lexical = LexicalIndex(0, analyzer, vocabulary, texts, titles, summaries, header.forms)
+    texts = PostingLists(tuple(segments))
+    lexical = LexicalIndex(0, analyzer, vocabulary, texts, header.forms)
     rows, codes = arrays["rows"], arrays["codes"]
     if codes.shape != (len(rows), n_bits // 8):
         raise ValueError("its codes have another length")

@@ -45,7 +45,6 @@ from hummingbit.encoder.recipes import (
 from hummingbit.encoder.reconstruction import Reconstruction, descend, factors_of, signs
 from hummingbit.encoder.text_features import Floats, split_sentences, summary_of
 from hummingbit.encoder.text_model import ModelError, TextModel
-from hummingbit.evaluation.fusion import OF_RECONSTRUCTIONS
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage, count_in_stage
@@ -126,7 +125,7 @@ def train_model(
     begin_stage(f"fitting {recipe.n_bits} bits")
     encoder, choice = _fit_encoder(model, data, vectors, parts, recipe=recipe, progress=progress)
     encoder, about_precision, precision_note = _with_precision(encoder, texts, vectors, recipe)
-    weight = recipe.hybrid_weight or (OF_RECONSTRUCTIONS if encoder.reconstruction else None)
+    weight = recipe.hybrid_weight or None
     trained = write_encoder(
         out,
         replace(encoder, hybrid_weight=weight),

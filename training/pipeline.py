@@ -23,7 +23,7 @@ from hummingbit.encoder.artifact import (
 from hummingbit.encoder.classifier import CLASSIFIER, Classifier, classifier_bytes
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder, Features, learned_bytes
-from hummingbit.encoder.recipes import STATIC, LabelledRecipe
+from hummingbit.encoder.recipes import LabelledRecipe
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder.text_model import ReadTexts
 from hummingbit.encoder.vector_features import VectorFeatures
@@ -39,15 +39,6 @@ from hummingbit.evaluation.baselines import (
     vector_cosine,
 )
 from hummingbit.evaluation.evaluate import evaluate_encoder, split_learned
-from hummingbit.evaluation.fusion import (
-    LEAST_HELD_OUT,
-    OF_STATIC,
-    curve_means,
-    fitted_weight,
-    known_items,
-    made_curve,
-    usual_weight,
-)
 from hummingbit.evaluation.metrics import DEFAULT_METRICS
 from hummingbit.evaluation.relevance import Labelled
 from hummingbit.evaluation.result import Evaluation
@@ -247,10 +238,6 @@ def write_encoder(
         "validation": figures,
         **(about or {}),
     }
-    if encoder.kind == "text" and encoder.hybrid_weight is None:
-        codes = None if vectors is None else measured.encode(known.inputs)
-        encoder, trials = _with_fitted_weight(encoder, data, parts, settings, codes)
-        metadata["hybrid_weight_trials"] = trials
     labelled_ids = tuple(data.ids[row] for row in parts.labelled)
     examples = parts.training[:_EXAMPLES]
     codes_of_examples = measured.encode(known.take(examples))
@@ -271,33 +258,6 @@ def write_encoder(
         overwrite=overwrite,
     )
     return Trained(written, labelled_ids, figures, classifier, warnings)
-
-
-def _with_fitted_weight(
-    encoder: Encoder,
-    data: TrainingData,
-    parts: Split,
-    settings: Mapping[str, Any],
-    codes: Codes | None,
-) -> tuple[Encoder, dict[str, float]]:
-    """Return `encoder` with the weight of codes beside words that suits it, and what each found.
-
-    Without enough documents that the encoder has not learned from, it is that of so many documents,
-    or of codes that know more than these.
-    """
-    held_out = None if encoder.is_slow else parts.validation
-    if held_out is not None and len(held_out) < LEAST_HELD_OUT:
-        is_static = settings["method"] == STATIC
-        weight = OF_STATIC if is_static else usual_weight(len(data))
-        return replace(encoder, hybrid_weight=weight), {}
-    begin_stage("fitting the weight of codes beside words")
-    texts = [str(text) for text in data.inputs]
-    items = known_items(encoder, texts, int(settings["seed"]), codes=codes, held_out=held_out)
-    if items is None:
-        return encoder, {}
-    curve = made_curve(items)
-    weight = fitted_weight(curve, of_model=encoder.is_slow)
-    return replace(encoder, hybrid_weight=weight), curve_means(curve)
 
 
 def few_warnings(n_documents: int) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Confidence: whether it is the share of hits that are right, and low where nothing is right.
 
 The corpora are six with judged queries and the docstrings of the demo with its everyday questions.
-Each has an encoder by the recipe of ``hummingbit quickstart``, once for each seed. The queries are
+Each has an encoder by the recipe of ``hummingbit quickstart``, once for each seed, or with
+``--shipped`` the encoder that ships. The queries are
 
 - the judged ones, and two to four neighbouring words of them, for which the same documents count as
   right;
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,8 +42,9 @@ from hummingbit.corpus.document import Document
 from hummingbit.corpus.named_sets import load_dataset, load_qrels
 from hummingbit.encoder.codes import code_from_hex
 from hummingbit.encoder.recipes import BaseRecipe
+from hummingbit.index.catalog import shipped_encoder
 from hummingbit.index.collection import Collection
-from hummingbit.index.confidence import OF_BOTH, OF_CODES, OF_RANKS, OF_WORDS, Evidence
+from hummingbit.index.confidence import OF_BOTH, OF_CODES, OF_WORDS, Evidence
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.ingestion import ingest
@@ -54,7 +57,6 @@ from hummingbit.index.rankings import (
     HammingRanking,
     HybridRanking,
     NamedRanking,
-    ReciprocalRanking,
 )
 from hummingbit.index.records import Query
 from hummingbit.training.data import TrainingData, gather
@@ -64,6 +66,8 @@ SUMMARY = "confidence of hits beside the share that is right, and of queries wit
 DOCSTRINGS = "docstrings"
 CORPORA = ("cranfield", "medline", "cacm", "cisi", "nfcorpus", "npl", DOCSTRINGS)
 N_BITS, K, N_BINS = 64, 10, 10
+SHIPPED = -1
+"""Stands for the seed of the encoder that ships."""
 MOST_JUDGED, OF_EACH_OTHER, OF_EACH_KIND = 120, 10, 60
 WHOLE, SHORT = "judged", "shortened"
 UNANSWERED = ("other", "other, short", "mixed", "scrambled", "letters")
@@ -111,6 +115,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_choices(parser, "--corpora", CORPORA, "the corpora")
     parser.add_argument("--fit", action="store_true", help="print the weights, fitted to all")
+    parser.add_argument(
+        "--shipped",
+        action="store_true",
+        help="with the encoder that ships in place of trained ones",
+    )
     add_run_options(parser, "results/confidence", seeds=1)
     parser.set_defaults(run=run)
 
@@ -120,8 +129,8 @@ def run(args: argparse.Namespace) -> int:
     queries = {corpus: judged_queries(corpus, args.data_root) for corpus in CORPORA}
     measured: dict[tuple[str, int], Measured] = {}
     for corpus in args.corpora:
-        for seed in range(args.seeds):
-            folder = args.work_dir / f"{corpus}-{seed}"
+        for seed in [SHIPPED] if args.shipped else range(args.seeds):
+            folder = args.work_dir / (f"{corpus}-shipped" if args.shipped else f"{corpus}-{seed}")
             measured[corpus, seed] = measure(corpus, seed, queries, folder, args.data_root)
     records: list[Record] = []
     for kind, rankings in KINDS.items():
@@ -155,11 +164,15 @@ def open_collection(
 ) -> tuple[DataFolder, Collection]:
     """Open the collection of a corpus; train its encoder and make it if there is none."""
     if not out.exists():
-        print(f"training an encoder of {corpus}, seed {seed}", flush=True)
         splits = ("train", "test") if corpus == DOCSTRINGS else ("documents",)
         documents = [document for split in splits for document in load_dataset(corpus, split, root)]
         documents = [document for document in documents if document.text and document.text.strip()]
-        train_by(*recipe_of(corpus, documents, seed, root), out / "encoders" / corpus)
+        shipped = shipped_encoder() if seed == SHIPPED else None
+        if shipped is not None:
+            shutil.copytree(shipped, out / "encoders" / corpus)
+        else:
+            print(f"training an encoder of {corpus}, seed {seed}", flush=True)
+            train_by(*recipe_of(corpus, documents, seed, root), out / "encoders" / corpus)
         with DataFolder(out, writable=True) as folder:
             collection = folder.create_collection(corpus, encoder=corpus)
             collection.set_ranking(HYBRID)
@@ -227,7 +240,7 @@ def make_queries(
     corpus: str, asked: dict[str, list[Judged]], texts: Sequence[str], seed: int
 ) -> Iterator[Judged]:
     """Yield the queries of a corpus, of all kinds."""
-    make, own = QueryMaker(seed), asked[corpus]
+    make, own = QueryMaker(max(seed, 0)), asked[corpus]
     others = [query for name in CORPORA if name != corpus for query in asked[name][:OF_EACH_OTHER]]
     others = [Judged("other", query.text) for query in others]
     yield from own
@@ -249,7 +262,6 @@ KINDS = {
     OF_CODES: ("hamming", "asymmetric"),
     OF_WORDS: ("bm25",),
     OF_BOTH: ("hybrid",),
-    OF_RANKS: ("hybrid, rrf 60",),
 }
 """The rankings of each kind of features."""
 
@@ -275,7 +287,6 @@ def measure(
             "asymmetric": AsymmetricRanking(generation),
             "bm25": Bm25Ranking(words),
             "hybrid": HybridRanking(generation, CodeMoments.of_codes(codes), words, weight),
-            "hybrid, rrf 60": ReciprocalRanking(generation, words, 60),
         }
         ids = {document.row: document.id for document in documents}
         found: Measured = {name: [] for name in rankings}

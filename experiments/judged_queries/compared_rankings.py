@@ -17,9 +17,9 @@ from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.text_features import Floats, split_sentences
 from hummingbit.index.engines.segments import IndexSnapshot
-from hummingbit.index.lexical import ANALYZERS, LexicalIndex
+from hummingbit.index.lexical import ANALYZERS, UNIT, LexicalIndex
 from hummingbit.index.moments import CodeMoments
-from hummingbit.index.rankings import FEEDBACK, N_FEEDBACK, HybridRanking
+from hummingbit.index.rankings import HybridRanking, words_count
 from hummingbit.index.records import EncodedQueries
 from hummingbit.training.linear_codes import itq_rotation
 
@@ -33,6 +33,17 @@ def bm25_scores(queries: Sequence[str], index: LexicalIndex, *, hybrid: bool = F
     rows = np.arange(len(index))
     scores = [index.matches(index.weigh(query, hybrid=hybrid)).scores_of(rows) for query in queries]
     return np.stack(scores).astype(np.float64)
+
+
+def words_of_hybrids(queries: Sequence[str], index: LexicalIndex) -> Scores:
+    """Return what words add to the scores of hybrids (:mod:`hummingbit.index.rankings`)."""
+    rows, added = np.arange(len(index)), []
+    for query in queries:
+        weighed = index.weigh(query, hybrid=True)
+        scores = index.matches(weighed).scores_of(rows) / UNIT
+        evidence = float(scores.max()) * index.evidence(weighed).per_score
+        added.append(words_count(evidence) * scores / 2)
+    return np.stack(added)
 
 
 def build_index(documents: Sequence[str], analyzer: str, *, forms: bool = False) -> LexicalIndex:
@@ -72,24 +83,11 @@ class CodedCorpus:
         queries: Sequence[str],
         words: LexicalIndex,
         weight: float,
-        *,
-        n_feedback: int = N_FEEDBACK,
-        feedback_weight: float = FEEDBACK,
-        fades: bool = False,
     ) -> Scores:
         """Return the scores of :mod:`hummingbit.index.rankings`."""
         rows = np.arange(len(self.codes))
         generation = IndexSnapshot.build(0, self.codes, rows)
-        moments = CodeMoments.of_codes(self.codes)
-        ranking = HybridRanking(
-            generation,
-            moments,
-            words,
-            weight,
-            n_feedback=n_feedback,
-            feedback_weight=feedback_weight,
-            fades=fades,
-        )
+        ranking = HybridRanking(generation, CodeMoments.of_codes(self.codes), words, weight)
         encoded = EncodedQueries.of_texts([*map(words.read, queries)], self.weights)
         return np.stack([ranking.score(encoded, at, rows) for at in range(len(queries))])
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -35,27 +35,19 @@ from experiments.judged_queries.compared_rankings import (
     Scores,
     bm25_scores,
     build_index,
+    words_of_hybrids,
 )
 from experiments.judged_queries.judged_corpora import Corpus, read_corpus
 from experiments.parts import add_bits, add_run_options, need
 from experiments.result_tables import Record, format_mean, print_table, save_records
 from hummingbit.corpus.named_sets import JUDGED
 from hummingbit.encoder.codes import pack_bits
-from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.text_features import Floats
-from hummingbit.encoder.text_model import TextModel
 from hummingbit.evaluation.evaluate import evaluate_by_score
-from hummingbit.evaluation.fusion import (
-    OF_RECONSTRUCTIONS,
-    KnownItems,
-    fitted_weight,
-    known_items,
-    made_curve,
-)
 from hummingbit.foundation.files import replace_file
 from hummingbit.index.lexical import LexicalIndex
-from hummingbit.index.rankings import BEST_BY_WORDS, FEEDBACK_OF_MODELS
+from hummingbit.index.rankings import OF_MODELS
 from hummingbit.training.linear_codes import MadeQueries, fit_itq
 from hummingbit.training.model_codes import (
     fit_head,
@@ -69,15 +61,12 @@ SUMMARY = "judged queries: codes of a language model, its cosines, and words"
 NEEDS = ", and model"
 METRICS = ("Success@10", "MRR@100", "nDCG@10")
 HEADS = ("codes", "ITQ", "reconstruction")
-FITTED, DEFAULT = "fitted weight", f"weight {OF_RECONSTRUCTIONS:g}"
-FADING = "words fade"
+DEFAULT = f"weight {OF_MODELS:g}"
 OTHERS, BEST = "weight of the others", "best weight"
 OTHER_QUERIES = ("docstrings:queries-simple", "docstrings:queries-reworded")
 """Further queries of a corpus; those that are reworded share no word with their answers."""
 WEIGHTS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 """The weights of codes that are tried."""
-N_LEARNED = 3
-"""Of the documents that a query learns from, where it does."""
 _WITH_WEIGHT = " with weight "
 
 Figures = dict[str, float]
@@ -112,11 +101,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HEAD",
         help=f"of {', '.join(HEADS)} (default: all but codes, for which the model reads 16,000"
         " queries a corpus)",
-    )
-    parser.add_argument(
-        "--fit-weights",
-        action="store_true",
-        help="also fit the weight of codes to queries made of documents, which the model reads",
     )
     add_bits(parser, [64, 128, 256, 384])
     add_run_options(parser, "results/model-codes")
@@ -173,15 +157,12 @@ class _Read:
 
     @cached_property
     def by_words(self) -> Scores:
-        return _shares_of_best(bm25_scores(self.corpus.queries, self.words, hybrid=True))
+        """Half the score by words of each document, less where no document has much of a query."""
+        return words_of_hybrids(self.corpus.queries, self.words)
 
     @cached_property
     def made(self) -> MadeQueries:
         return make_queries(self.folder.features, self.corpus.documents, seed=0)
-
-    @cached_property
-    def asked(self) -> _Asked | None:
-        return _read_known_items(self.folder.features, self.corpus.documents, self.vectors)
 
     def parts(self) -> Iterator[_Part]:
         """Yield the parts whose results are kept, so that an interrupted run goes on."""
@@ -199,7 +180,7 @@ class _Read:
         about = [
             *(self.folder.sha256, self.folder.features.max_tokens, self.corpus.data.sha256),
             *self.corpus.queries,
-            *(head, widths, seed, self.args.fit_weights, version_of(__name__)),
+            *(head, widths, seed, version_of(__name__)),
         ]
         digest = sha256(json.dumps(about).encode()).hexdigest()
         path = self.args.work_dir / f"{self.corpus.name}-{digest[:16]}.json"
@@ -231,20 +212,8 @@ class _Read:
             coded = CodedCorpus(pack_bits(bits[:, :n_bits]), weights[:, :n_bits])
             scores = coded.asymmetric()
             yield from self._alone_and_with_words(label, scores)
-            if self.args.fit_weights and self.asked is not None:
-                chosen = fitted_weight(made_curve(self.asked.of(head, n_bits)), of_model=True)
-                print(f"{self.corpus.name}, {label}: the fitted weight is {chosen:g}", flush=True)
-                yield f"{label} and words, {FITTED}", self._hybrid(scores, chosen)
             if name == "reconstruction":
-                yield f"{label} and words, {DEFAULT}", self._hybrid(scores, OF_RECONSTRUCTIONS)
-                for n_feedback, kind in ((0, FADING), (N_LEARNED, f"{FADING}, {N_LEARNED} best")):
-                    as_served = coded.hybrid(
-                        *(self.corpus.queries, self.words, OF_RECONSTRUCTIONS),
-                        n_feedback=n_feedback,
-                        feedback_weight=FEEDBACK_OF_MODELS,
-                        fades=True,
-                    )
-                    yield f"{label} and words, {DEFAULT}, {kind}", as_served
+                yield f"{label} and words, {DEFAULT}", self._hybrid(scores, OF_MODELS)
 
     def _alone_and_with_words(self, name: str, scores: Scores) -> Iterator[tuple[str, Scores]]:
         yield name, scores
@@ -252,7 +221,7 @@ class _Read:
             yield f"{name} and words{_WITH_WEIGHT}{weight:g}", self._hybrid(scores, weight)
 
     def _hybrid(self, by_codes: Scores, weight: float) -> Scores:
-        """Return the scores of the ranking ``hybrid`` without feedback and guard."""
+        """Return the scores of the ranking ``hybrid``."""
         # Rounded, so that equal scores are equal again.
         return np.round(self.by_words + weight * _standardized(by_codes), 9)
 
@@ -299,42 +268,6 @@ def _fit(name: str, vectors: Floats, n_bits: int, seed: int, made: MadeQueries |
         return _LinearHead(*fit_itq(vectors, n_bits, seed))
     layer, thresholds = fit_head(vectors, n_bits, seed, queries=made)
     return _LinearHead(layer.weight, thresholds)
-
-
-class _Asked(NamedTuple):
-    """Queries made of documents, and the vectors of the documents and the queries."""
-
-    items: KnownItems
-    documents: Floats
-    queries: Floats
-
-    def of(self, head: _Head, n_bits: int) -> KnownItems:
-        """Return the items with the first bits of a head."""
-        values = head.weights(self.queries)[:, :n_bits]
-        codes = pack_bits(head.encode(self.documents)[:, :n_bits])
-        return replace(self.items, codes=codes, weights=values)
-
-
-def _read_known_items(model: TextModel, texts: Sequence[str], vectors: Floats) -> _Asked | None:
-    """Read made queries and the rests of their documents with the model, once for all heads."""
-    identity = Layer(
-        np.eye(model.dimension, dtype=np.float32), np.zeros(model.dimension, np.float32), "identity"
-    )
-    encoder = Encoder(model, [identity], np.zeros(model.dimension, np.float32), {})
-    items = known_items(encoder, texts, 0, codes=pack_bits(vectors > 0))
-    if items is None:
-        return None
-    rows = {text: row for row, text in enumerate(texts)}
-    of_documents = np.zeros((len(items.documents), model.dimension), dtype=np.float32)
-    known = [text in rows for text in items.documents]
-    of_documents[known] = vectors[[rows[text] for text in items.documents if text in rows]]
-    unknown = [text for text in items.documents if text not in rows]
-    of_documents[np.logical_not(known)] = model.transform(unknown)
-    return _Asked(items, of_documents, items.weights)
-
-
-def _shares_of_best(scores: Scores) -> Scores:
-    return np.asarray(BEST_BY_WORDS * scores / np.maximum(scores.max(axis=1, keepdims=True), 1))
 
 
 def _standardized(scores: Scores) -> Scores:

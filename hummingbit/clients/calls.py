@@ -105,7 +105,6 @@ class ServedRecommendationOptions(RecommendationOptions, total=False):
     with_payload: bool | None
     with_text: bool | None
     with_passage: bool | None
-    with_relevance: bool | None
 
 
 class SearchOptions(RankingOptions, total=False):
@@ -116,7 +115,6 @@ class SearchOptions(RankingOptions, total=False):
     with_text: bool | None
     with_passage: bool | None
     with_code: bool | None
-    with_relevance: bool | None
     with_confidence: bool | None
     explain: bool | None
     encoder_fingerprint: str | None

@@ -281,10 +281,10 @@ class HummingbitVectorStore(VectorStore):
         filter: Filter | None = None,  # noqa: A002
         **options: Any,
     ) -> list[tuple[Document, float]]:
-        """Return the `k` best documents with :attr:`hummingbit.embedded.Hits.relevances`."""
+        """Return the `k` best documents with :attr:`hummingbit.embedded.Hits.confidences`."""
         hits = self._search(query, k, filter, **options)
-        pairs = zip(hits, hits.relevances.tolist(), strict=True)
-        return [(_hit_document(hit), relevance) for hit, relevance in pairs]
+        pairs = zip(hits, hits.confidences.tolist(), strict=True)
+        return [(_hit_document(hit), confidence) for hit, confidence in pairs]
 
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **options: Any

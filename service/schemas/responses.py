@@ -408,8 +408,7 @@ class SearchHit(TypedDict):
     `score` is better: 1 − distance / n_bits with the ranking hamming; the share of the query's
     weight in the bits that agree with asymmetric; the cosine if rescored by vectors. A lower
     `rerank_score` is better: Σ_b |p_b − c_b|, where p_b is the query's probability of bit b and c_b
-    the stored bit. `relevance` is the score on one scale for all rankings, from 0 to 1.
-    `confidence` is the probability that the hit answers the query.
+    the stored bit. `confidence` is the probability that the hit answers the query.
     `differing_bits` counts from 0, the first bit of the code.
     """
 
@@ -422,7 +421,6 @@ class SearchHit(TypedDict):
     passage: NotRequired[Passage | None]
     code: NotRequired[str]
     rerank_score: NotRequired[float]
-    relevance: NotRequired[float]
     confidence: NotRequired[float]
     differing_bits: NotRequired[list[int]]
 

@@ -86,7 +86,7 @@ def _model_field(declared: Field[Any]) -> Any:
 
 @with_options(Hybrid, dataclass_fields(Hybrid))
 class HybridOptions(RequestModel):
-    """How the hybrid ranking combines codes and words: by scores, or with `rrf` by ranks."""
+    """How the hybrid ranking combines codes and words."""
 
 
 @with_options(Rescore, dataclass_fields(Rescore))

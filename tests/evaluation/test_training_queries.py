@@ -118,7 +118,7 @@ OTHER_FUNCTIONS = {
         "logistic_baseline",
     ),  # of codes, scores or lists, without an encoder
     # Measured with queries that their callers have chosen:
-    *("classifier_baseline", "collection_classifier_baseline", "judged_curve", "made_curve"),
+    *("classifier_baseline", "collection_classifier_baseline", "judged_curve"),
     "soft_class_scores",
     # Given what was measured:
     *("by_ranking", "on_common_queries", "to_evaluation", "parse_report", "read_report"),
@@ -454,11 +454,10 @@ def test_the_fit_of_the_weight_says_it(
     command = ["index", "rank", "c", "--fit"]
 
     def check(where: list[str]) -> None:
-        for options in (judged, []):
-            assert main([*command, *options, *where]) == 0
-            assert WARNING in capsys.readouterr().out.splitlines()[0]
-            assert main([*command, *options, *where, "--json"]) == 0
-            assert next(iter(json.loads(capsys.readouterr().out))) == "warning"
+        assert main([*command, *judged, *where]) == 0
+        assert WARNING in capsys.readouterr().out.splitlines()[0]
+        assert main([*command, *judged, *where, "--json"]) == 0
+        assert next(iter(json.loads(capsys.readouterr().out))) == "warning"
 
     check(["--data-dir", "."])
     with running_service(folder) as client:

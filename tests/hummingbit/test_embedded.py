@@ -95,52 +95,19 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_relevances_are_from_0_to_1_and_in_the_order_of_the_hits(
+def test_confidences_are_from_0_to_1_and_in_the_order_of_the_hits(
     many: Collection, order: dict[str, Any]
 ) -> None:
     random = np.random.default_rng(2)
     spread = []
     for _ in range(30):
         hits = many.search(" ".join(random.choice([*WORDS, "zebra"], size=3)), limit=200, **order)
-        relevances = hits.relevances
-        assert ((relevances >= 0) & (relevances <= 1)).all()
-        assert (np.diff(relevances) <= 0).all()
-        assert (np.diff(relevances) < 0).sum() <= (np.diff(hits.scores) < 0).sum()
-        spread.append(len(np.unique(relevances)))
+        confidences = hits.confidences
+        assert ((confidences >= 0) & (confidences <= 1)).all()
+        assert (np.diff(confidences) <= 0).all()
+        assert (np.diff(confidences) < 0).sum() <= (np.diff(hits.scores) < 0).sum()
+        spread.append(len(np.unique(confidences)))
     assert np.mean(spread) > 3
-
-
-@pytest.mark.parametrize("order", ORDERS[:-1], ids=str)
-def test_a_document_that_is_the_query_is_wholly_relevant(
-    many: Collection, order: dict[str, Any]
-) -> None:
-    text = "coin fish market zander"
-    many.add([text], ids=["itself"])
-    hits = many.search(text, limit=200, **order)
-    assert hits.ids[0] == "itself"
-    least = 0.85 if order["ranking"] == "hybrid" else 1
-    assert hits.relevances[0] == pytest.approx(1, abs=1 - least + 1e-6)
-    many.delete(["itself"])
-
-
-@pytest.mark.parametrize("order", ORDERS[:2], ids=str)
-def test_codes_that_agree_by_chance_are_not_relevant(tmp_path: Path, order: dict[str, Any]) -> None:
-    with Collection.create(tmp_path, "codes", n_bits=64) as collection:
-        codes = ["f" * 16, "f" * 8 + "0" * 8, "0" * 16]
-        collection.add([{"id": f"d{at}", "code": code} for at, code in enumerate(codes)])
-        hits = collection.search(code="f" * 16, ranking=order["ranking"])
-        assert hits.relevances.tolist() == [1, 0, 0]
-
-
-def test_vectors_have_their_cosine_as_relevance(tmp_path: Path) -> None:
-    vectors = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
-    hasher = SemanticHasher(n_bits=64, method="lsh").fit(vectors)
-    with Collection.create(tmp_path, "vectors", encoder=hasher) as collection:
-        collection.add(vectors)
-        hits = collection.search(vectors[3], limit=50, rescore="vectors")
-        cosines = vectors @ vectors[3] / np.linalg.norm(vectors, axis=1)
-        expected = np.sort(np.clip(cosines / np.linalg.norm(vectors[3]), 0, 1))[::-1]
-        np.testing.assert_allclose(hits.relevances, expected, atol=1e-4)
 
 
 def test_frames_go_in_and_come_out(collection: Collection) -> None:
@@ -393,7 +360,7 @@ def test_a_collection_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         {"ranking": "magic"},
         {"filter": {"x": 1}},
         {"hybrid": {"weight": 1}},
-        {"hybrid": {"feedback": 2.5}},
+        {"hybrid": {"codes": "much"}},
         {"rescore": {"to": "bm25"}},
     ],
 )

@@ -14,6 +14,7 @@ from hummingbit.cli import main
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.recipes import DEFAULT_BITS, MODEL_BITS
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.rankings import OF_MODELS
 from hummingbit.index.records import Query
 from hummingbit.index.search import Hybrid
 from hummingbit.training import networks
@@ -62,14 +63,12 @@ def test_from_a_folder_of_a_model_to_a_search(
     assert main(["search", "c", documents[7], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["hits"][0]["id"] == "d7"
     encoder = load_encoder(Path("encoders/m"))
-    weight = encoder.hybrid_weight
-    assert weight is not None
     with DataFolder(tmp_path, writable=True) as folder:
         collection = folder.collection("c")
         queries = [Query(text=" ".join(text.split()[2:5])) for text in documents[:20]]
         found, same, other = (
             [hit.id for hits in collection.search(queries, 30, hybrid=hybrid).hits for hit in hits]
-            for hybrid in (None, Hybrid(codes=weight), Hybrid(codes=0.001))
+            for hybrid in (None, Hybrid(codes=OF_MODELS), Hybrid(codes=0.001))
         )
         assert found == same != other
     with running_service(tmp_path) as client:

@@ -89,7 +89,6 @@ OPTIONS = st.fixed_dictionaries(
     optional={
         "filter": CONDITIONS,
         "ranking": st.sampled_from(["hamming", "asymmetric", "bm25", "hybrid"]),
-        "with_relevance": st.just(True),
         "with_confidence": st.just(True),
         "score_threshold": st.sampled_from([0.2, 0.5]),
         "highlight": st.just(True),
@@ -100,7 +99,7 @@ OPTIONS = st.fixed_dictionaries(
         "collapse_duplicates": st.integers(0, 8),
         "diversity": st.just(0.5),
         "offset": st.integers(0, 3),
-        "hybrid": st.sampled_from([{"feedback": 0}, {"feedback": 2}, {"rrf": 60}, {"codes": 0.5}]),
+        "hybrid": st.sampled_from([{"codes": 0.1}, {"codes": 2.0}]),
         "rescore": st.sampled_from([{"by": "bm25"}, {"by": "logits"}]),
         "rerank": st.just(True),
         "syntax": st.sampled_from(["query", "plain"]),
@@ -262,7 +261,7 @@ def test_it_is_what_a_collection_without_others_answers(tenants: Tenants) -> Non
     within = tenants.alone.within(owned_by(OWN))
     for text in ("amber", '"amber and basalt"', "cop*", "ambr bsalt", "copper -granite"):
         for ranking in ("hybrid", "bm25") if tenants.alone.n_bits else ("bm25",):
-            options = SearchOptions(5, ranking=ranking, with_relevance=True, with_confidence=True)
+            options = SearchOptions(5, ranking=ranking, with_confidence=True)
             results = [c.find([Query(text=text)], options) for c in (tenants.alone, within)]
             assert results[0].hits == results[1].hits
 

@@ -339,7 +339,7 @@ def test_a_model_reads_no_query_of_which_only_words_are_needed(tmp_path: Path) -
         return CountingModel.read - before
 
     asked = texts[2]
-    for by_words in ({}, {"with_relevance": True}, {"highlight": True}, {"with_text": True}):
+    for by_words in ({}, {"with_payload": True}, {"highlight": True}, {"with_text": True}):
         assert n_read(asked, ranking="bm25", **by_words) == 0
         assert n_read(f'"{asked}" -pear', ranking="bm25", **by_words) == 0
     for by_code in (

@@ -11,7 +11,6 @@ import pytest
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import ModelRecipe, RecipeError
 from hummingbit.encoder.text_model import ModelError, TextModel
-from hummingbit.evaluation.fusion import OF_RECONSTRUCTIONS
 from hummingbit.training import networks
 from hummingbit.training.data import TrainingData, TrainingDataError, tags_of
 from hummingbit.training.linear_codes import MadeQueries
@@ -79,8 +78,7 @@ def test_an_encoder_contains_model_head_and_weight(folder: Path, tmp_path: Path)
     encoder = load_encoder(tmp_path / "out")
     assert encoder.fingerprint == trained.encoder.fingerprint
     assert isinstance(encoder.features, TextModel)
-    assert encoder.hybrid_weight is not None
-    assert 0.1 < encoder.hybrid_weight < 2
+    assert encoder.hybrid_weight is None
     # Any model tells texts apart that have no word in common.
     assert trained.validation["expected"]["mAP@100"] > 0.6
     assert trained.classifier is not None
@@ -140,7 +138,7 @@ def test_bits_are_chosen_for_each_text_alone(folder: Path, tmp_path: Path) -> No
     recipe = ModelRecipe(model=str(folder), n_bits=32, head="reconstruction")
     trained = train_model(data, recipe, tmp_path / "out")
     encoder = load_encoder(tmp_path / "out")
-    assert encoder.hybrid_weight == OF_RECONSTRUCTIONS
+    assert encoder.hybrid_weight is None
     given = train_model(data, replace(recipe, hybrid_weight=1.5), tmp_path / "given")
     assert given.encoder.hybrid_weight == 1.5
     texts = [*map(str, data.inputs)]
@@ -347,13 +345,6 @@ def test_what_cannot_be_trained_on_gets_a_clear_error_and_writes_nothing(
     for name, value in bad.items():
         with pytest.raises(RecipeError, match=name):
             ModelRecipe(model="m", **{name: value})
-
-
-def test_texts_without_sentences_get_no_weight(folder: Path, tmp_path: Path) -> None:
-    data = corpus(40)
-    data = TrainingData(data.ids, [WORDS[i % 20] for i in range(40)], (), data.tags)
-    trained = train_model(data, ModelRecipe(model=str(folder), n_bits=8), tmp_path / "out")
-    assert trained.encoder.hybrid_weight is None
 
 
 def test_tiny_models_are_deterministic(tmp_path: Path) -> None:

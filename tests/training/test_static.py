@@ -12,7 +12,6 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.recipes import ClozeRecipe, RecipeError
 from hummingbit.encoder.text_features import TextFeatures
-from hummingbit.evaluation.fusion import OF_STATIC
 from hummingbit.index.catalog import shipped_encoder
 from hummingbit.training import static
 from hummingbit.training.data import TrainingData, TrainingDataError, gather
@@ -95,13 +94,6 @@ def test_of_fewer_texts_than_bits_the_codes_are_those_that_ship() -> None:
     cosines = (ours * theirs[:, :64]).sum(axis=1) / np.linalg.norm(ours, axis=1)
     np.testing.assert_allclose(cosines / np.linalg.norm(theirs[:, :64], axis=1), 1, atol=1e-4)
     assert not thresholds.any()
-
-
-def test_a_corpus_without_queries_to_fit_it_on_has_the_weight_of_static(
-    data: TrainingData, tmp_path: Path
-) -> None:
-    encoder = train_by(data, RECIPE, tmp_path / "out", progress=False).encoder
-    assert encoder.hybrid_weight == OF_STATIC
 
 
 @pytest.mark.parametrize(

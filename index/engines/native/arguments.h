@@ -167,7 +167,7 @@ static inline scores_t take_scores(args_t *a) {
 }
 
 /* The number of arguments that take_postings reads. */
-#define POSTINGS_ITEMS 7
+#define POSTINGS_ITEMS 6
 
 static inline postings_t take_postings(args_t *a) {
     postings_t p;
@@ -177,7 +177,6 @@ static inline postings_t take_postings(args_t *a) {
     p.terms = take_input(a, p.n_terms, sizeof *p.terms);
     p.starts = take_input(a, p.n_terms + 1, sizeof *p.starts);
     p.positions = take_input(a, p.n_postings, sizeof *p.positions);
-    p.targets = take_view(a, p.n_documents, sizeof *p.targets, PyBUF_SIMPLE, 1);
     return p;
 }
 

@@ -330,12 +330,11 @@ typedef struct {
     int is_long;
 } scores_t;
 
-/* The postings of the term terms[i] are those from starts[i] to starts[i + 1]. `targets` has the
-   position among the scores of each document; NULL stands for the same one. */
+/* The postings of the term terms[i] are those from starts[i] to starts[i + 1]. */
 typedef struct {
     size_t n_documents, n_terms, n_postings;
     const int64_t *terms, *starts;
-    const int32_t *positions, *targets;
+    const int32_t *positions;
 } postings_t;
 
 /* The number of the impact of each posting, of `width` bytes, and the saturations by number. */
@@ -345,22 +344,14 @@ typedef struct {
     const double *saturations;
 } impacts_t;
 
-/* The weights in units; summaries have whole shares in place of repeats, and no weights. */
+/* The weights in units. Terms with equal numbers in `words` follow one another and stand for one
+   word. */
 typedef struct {
     size_t n;
     const int64_t *terms, *repeats;
     const double *weights;
-    /* Terms with equal numbers follow one another and stand for one word. NULL: each for its own. */
     const int64_t *words;
 } query_terms_t;
-
-/* What part_of_summary() of index/lexical.py computes with. */
-typedef struct {
-    const int32_t *sizes;
-    const uint8_t *live;
-    int64_t least;
-    double unit, weight, rest, b, average;
-} summaries_t;
 
 typedef struct {
     double score;
@@ -382,9 +373,7 @@ typedef struct {
     const uint64_t *codes;
     const int64_t *weights;
     int64_t total;
-    double words_mean, words_deviation, codes_mean, codes_deviation, weight;
-    int64_t guard_row;
-    double guard_score;
+    double words_unit, codes_mean, codes_deviation, weight;
     int only_matches;
     size_t n_seeds;
     const int64_t *seed_rows, *seed_distances;
@@ -393,12 +382,10 @@ typedef struct {
     const int64_t *highest;
 } fusion_t;
 
-/* Each of these returns 0 if a posting is out of bounds, and add_terms -1 if memory ran out. Of the
-   terms of a word, the one with the largest part counts. `shares` is int32[n_documents]. */
+/* Return 0 if a posting is out of bounds, and -1 if memory ran out. Of the terms of a word, the one
+   with the largest part counts. */
 int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
               const scores_t *s);
-int add_summaries(const postings_t *p, const query_terms_t *query, const summaries_t *summaries,
-                  const scores_t *s, int32_t *shares);
 /* Write the k best scores above 0, or fewer, and their positions; return their number. `highest`
    receives the highest of each SCORES_AT_ONCE scores. */
 size_t best_by_words(const scores_t *s, int64_t *highest, size_t k, scored_t *entries);
@@ -411,14 +398,6 @@ int best_by_terms(const postings_t *p, const impacts_t *impacts, const query_ter
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n);
 /* ---- moments of codes */
 
-/* Write the weights by which CodeMoments.discriminant tells n_codes packed codes from all n_all;
-   `whole` is int64[n_bits]. `sums` and `precision` are int64[n_bits] and int64[n_bits, n_bits]. */
-void discriminant(const uint8_t *codes, size_t n_codes, size_t n_bits, const int64_t *sums,
-                  double n_all, double unit, const int64_t *precision, int64_t *whole,
-                  double *weights);
-/* Write q / |q| + factor · l / |l| for n weights q and l; a part of length 0 stays as it is. The sums
-   of squares are exact before they are rounded, as those of math.fsum() are. */
-void unite(const float *q, const double *l, size_t n, double factor, float *weights);
 /* Write the sum of the scores of all codes, and the sum of their squares in two parts, the high one
    in units of 2^64. `products` is symmetric. No number in it or in `sums` reaches 2^31, nor does
    the sum of the absolute weights. */

@@ -390,33 +390,6 @@ FUNCTION(best_by_terms_) {
     return PyLong_FromSize_t(n);
 }
 
-/* add_summaries(*scores, *postings, n_terms, terms, shares, sizes, live, least, unit, weight,
-   rest, b, average, sums): add what summaries count to scores (add_summaries). live may be None. */
-FUNCTION(add_summaries_) {
-    args_t a = begin_args(items, n_items, 3 + POSTINGS_ITEMS + 12);
-    const scores_t scores = take_scores(&a);
-    const postings_t postings = take_postings(&a);
-    query_terms_t query;
-    query.n = take_number(&a, 0, MAX_PLACES);
-    query.terms = take_input(&a, query.n, sizeof *query.terms);
-    query.repeats = take_input(&a, query.n, sizeof *query.repeats);
-    query.weights = NULL, query.words = NULL;
-    summaries_t summaries;
-    summaries.sizes = take_input(&a, postings.n_documents, sizeof *summaries.sizes);
-    summaries.live = take_view(&a, postings.n_documents, 1, PyBUF_SIMPLE, 1);
-    summaries.least = (int64_t)take_number(&a, 0, INT32_MAX);
-    summaries.unit = take_double(&a);
-    summaries.weight = take_double(&a);
-    summaries.rest = take_double(&a);
-    summaries.b = take_double(&a);
-    summaries.average = take_double(&a);
-    int32_t *sums = take_output(&a, postings.n_documents, sizeof *sums);
-    int is_within;
-    RETURN_IF_BAD(a)
-    WITHOUT_LOCK(is_within = add_summaries(&postings, &query, &summaries, &scores, sums))
-    return finish_postings(&a, is_within);
-}
-
 static size_t n_blocks(const scores_t *s) {
     return (s->n + SCORES_AT_ONCE - 1) / SCORES_AT_ONCE;
 }
@@ -437,12 +410,11 @@ FUNCTION(best_by_words_) {
 }
 
 /* best_by_both(*scores, rows, places, n_codes, n_words, n_keys, codes, code_of, weights, total,
-   words_mean, words_deviation, codes_mean, codes_deviation, weight, guard_row, guard_score,
-   only_matches, n_seeds, seed_rows, seed_distances, n_first, first_rows, highest, k, entries):
-   write the best documents and their scores; return their number (best_by_both). guard_row is one
-   more than the row. */
+   words_unit, codes_mean, codes_deviation, weight, only_matches, n_seeds, seed_rows,
+   seed_distances, n_first, first_rows, highest, k, entries): write the best documents and their
+   scores; return their number (best_by_both). */
 FUNCTION(best_by_both_) {
-    args_t a = begin_args(items, n_items, 3 + 25);
+    args_t a = begin_args(items, n_items, 3 + 22);
     const scores_t scores = take_scores(&a);
     fusion_t f;
     memset(&f, 0, sizeof f);
@@ -458,13 +430,10 @@ FUNCTION(best_by_both_) {
     if (!a.is_bad && f.code_of == NULL && n_keys < f.n_codes) reject(&a, "has too few codes");
     f.weights = take_input(&a, f.words * 64, sizeof *f.weights);
     f.total = (int64_t)take_number(&a, 0, SIZE_MAX / 2);
-    f.words_mean = take_double(&a);
-    f.words_deviation = take_double(&a);
+    f.words_unit = take_double(&a);
     f.codes_mean = take_double(&a);
     f.codes_deviation = take_double(&a);
     f.weight = take_double(&a);
-    f.guard_row = (int64_t)take_number(&a, 0, SIZE_MAX / 2) - 1;
-    f.guard_score = take_double(&a);
     f.only_matches = (int)take_number(&a, 0, 1);
     f.n_seeds = take_number(&a, 0, MAX_PLACES);
     f.seed_rows = take_input(&a, f.n_seeds, sizeof *f.seed_rows);
@@ -497,39 +466,6 @@ FUNCTION(with_all) {
     if (n == SIZE_MAX) return finish_postings(&a, 0);
     release(&a);
     return PyLong_FromSize_t(n);
-}
-
-/* discriminant(n_codes, n_bits, codes, sums, n_all, unit, precision, whole, weights): write the
-   weights of bits that tell codes from all codes (discriminant). */
-FUNCTION(discriminant_) {
-    args_t a = begin_args(items, n_items, 9);
-    const size_t n_codes = take_number(&a, 0, MAX_PLACES);
-    const size_t n_bits = take_number(&a, 1, 64 * MAX_WORDS);
-    const uint8_t *codes = take_input(&a, n_codes * (n_bits / 8), 1);
-    const int64_t *sums = take_input(&a, n_bits, sizeof *sums);
-    const double n_all = take_double(&a), unit = take_double(&a);
-    const int64_t *precision = take_input(&a, n_bits * n_bits, sizeof *precision);
-    int64_t *whole = take_output(&a, n_bits, sizeof *whole);
-    double *weights = take_output(&a, n_bits, sizeof *weights);
-    RETURN_IF_BAD(a)
-    discriminant(codes, n_codes, n_bits, sums, n_all, unit, precision, whole, weights);
-    release(&a);
-    Py_RETURN_NONE;
-}
-
-/* unite(n, query, learned, factor, weights): write the weights of a query that has learned
-   (unite). */
-FUNCTION(unite_) {
-    args_t a = begin_args(items, n_items, 5);
-    const size_t n = take_number(&a, 1, 64 * MAX_WORDS);
-    const float *query = take_input(&a, n, sizeof *query);
-    const double *learned = take_input(&a, n, sizeof *learned);
-    const double factor = take_double(&a);
-    float *weights = take_output(&a, n, sizeof *weights);
-    RETURN_IF_BAD(a)
-    unite(query, learned, n, factor, weights);
-    release(&a);
-    Py_RETURN_NONE;
 }
 
 /* moments(n_bits, sums, products, weights): return the sum of the scores of all codes, and the sum
@@ -602,14 +538,11 @@ static PyMethodDef methods[] = {
     METHOD("round", round_),
     METHOD("place", place),
     METHOD("add_terms", add_terms_),
-    METHOD("add_summaries", add_summaries_),
     METHOD("best_by_terms", best_by_terms_),
     METHOD("best_by_words", best_by_words_),
     METHOD("best_by_both", best_by_both_),
     METHOD("with_all", with_all),
-    METHOD("discriminant", discriminant_),
     METHOD("moments", moments),
-    METHOD("unite", unite_),
     METHOD("paths", paths),
     METHOD("use", use),
     {NULL, NULL, 0, NULL},

@@ -13,8 +13,6 @@
 #define CANDIDATES_AT_ONCE 256
 /* The postings that are read at a time. */
 #define POSTINGS_AT_ONCE 512
-/* The shares that are compared with the least one at a time. */
-#define SHARES_AT_ONCE 64
 
 /* Round a number of less than 2^51 to a whole number, ties to even, as rint() does: beside this
    number, a double has no digits after the point, and its last bits are the whole number. */
@@ -27,13 +25,6 @@ INLINE int64_t rounded(double x) {
 
 INLINE int64_t score_at(const scores_t *s, size_t i) {
     return s->is_long ? ((const int64_t *)s->scores)[i] : ((const int32_t *)s->scores)[i];
-}
-
-INLINE void add_score(const scores_t *s, size_t i, int64_t more) {
-    if (s->is_long)
-        ((int64_t *)s->scores)[i] += more;
-    else
-        ((int32_t *)s->scores)[i] += (int32_t)more;
 }
 
 /* Return the first position from `at` to `end` whose number is at least `least`, or `end`. It is
@@ -77,18 +68,6 @@ INLINE int are_below(const uint32_t *numbers, size_t n, size_t bound) {
     return !n || highest < bound;
 }
 
-/* Write where the scores of the documents of n postings are; return 0 if one is nowhere. */
-static int find_targets(const postings_t *p, const scores_t *s, size_t at, size_t n,
-                        uint32_t *targets) {
-    const uint32_t *positions = (const uint32_t *)p->positions + at;
-    if (!are_below(positions, n, p->n_documents)) return 0;
-    if (p->targets == NULL)
-        memcpy(targets, positions, n * sizeof *targets);
-    else
-        for (size_t i = 0; i < n; i++) targets[i] = (uint32_t)p->targets[positions[i]];
-    return are_below(targets, n, s->n);
-}
-
 /* Write what a term adds by n postings; return 0 if an impact is unknown. */
 static int find_parts(const impacts_t *impacts, double weight, size_t at, size_t n,
                       int64_t *parts) {
@@ -119,22 +98,23 @@ INLINE void exceed_largest(const postings_t *p, size_t at, size_t n, int64_t *pa
 /* Add the parts of a term. If it is one of several of its word, `largest` is not NULL. */
 static int add_term(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
                     size_t t, const scores_t *s, int32_t *largest) {
-    uint32_t targets[POSTINGS_AT_ONCE];
     int64_t parts[POSTINGS_AT_ONCE];
+    const size_t bound = p->n_documents < s->n ? p->n_documents : s->n;
     const int64_t repeats = query->repeats[t];
     size_t begin, end;
     if (!find_postings(p, query->terms[t], &begin, &end)) return 0;
     for (size_t at = begin; at < end; at += POSTINGS_AT_ONCE) {
         const size_t n = end - at < POSTINGS_AT_ONCE ? end - at : POSTINGS_AT_ONCE;
-        if (!find_targets(p, s, at, n, targets)) return 0;
+        const uint32_t *positions = (const uint32_t *)p->positions + at;
+        if (!are_below(positions, n, bound)) return 0;
         if (!find_parts(impacts, query->weights[t], at, n, parts)) return 0;
         if (largest != NULL) exceed_largest(p, at, n, parts, largest);
         if (s->is_long)
             for (size_t i = 0; i < n; i++)
-                ((int64_t *)s->scores)[targets[i]] += parts[i] * repeats;
+                ((int64_t *)s->scores)[positions[i]] += parts[i] * repeats;
         else
             for (size_t i = 0; i < n; i++)
-                ((int32_t *)s->scores)[targets[i]] += (int32_t)(parts[i] * repeats);
+                ((int32_t *)s->scores)[positions[i]] += (int32_t)(parts[i] * repeats);
     }
     return 1;
 }
@@ -151,7 +131,7 @@ int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t
     int32_t *largest = NULL;
     int is_ok = 1;
     for (size_t first = 0, end; is_ok == 1 && first < query->n; first = end) {
-        for (end = first + 1; end < query->n && query->words != NULL; end++)
+        for (end = first + 1; end < query->n; end++)
             if (query->words[end] != query->words[first]) break;
         if (end - first > 1 && largest == NULL) {
             largest = calloc(p->n_documents + 1, sizeof *largest);
@@ -165,44 +145,6 @@ int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t
     }
     free(largest);
     return is_ok;
-}
-
-/* Tell whether one of SHARES_AT_ONCE shares is at least `least`. */
-INLINE int is_any_at_least(const int32_t *shares, int32_t least) {
-    unsigned some = 0;
-    for (size_t i = 0; i < SHARES_AT_ONCE; i++) some |= shares[i] >= least;
-    return (int)some;
-}
-
-int add_summaries(const postings_t *p, const query_terms_t *query, const summaries_t *summaries,
-                  const scores_t *s, int32_t *shares) {
-    memset(shares, 0, p->n_documents * sizeof *shares);
-    for (size_t t = 0; t < query->n; t++) {
-        size_t begin, end;
-        if (!find_postings(p, query->terms[t], &begin, &end)) return 0;
-        const uint32_t *positions = (const uint32_t *)p->positions + begin;
-        if (!are_below(positions, end - begin, p->n_documents)) return 0;
-        const int32_t share = (int32_t)query->repeats[t];
-        for (size_t i = 0; i < end - begin; i++) shares[positions[i]] += share;
-    }
-    const int32_t least = (int32_t)summaries->least;
-    for (size_t i = 0; i < p->n_documents; i++) {
-        /* Most documents have no such share. */
-        const int is_block = i % SHARES_AT_ONCE == 0 && p->n_documents - i >= SHARES_AT_ONCE;
-        if (is_block && !is_any_at_least(shares + i, least)) {
-            i += SHARES_AT_ONCE - 1;
-            continue;
-        }
-        if (shares[i] < least || summaries->sizes[i] <= 0) continue;
-        if (summaries->live != NULL && !summaries->live[i]) continue;
-        const size_t target = p->targets == NULL ? i : (size_t)(uint32_t)p->targets[i];
-        if (target >= s->n) return 0;
-        const double share = shares[i] / summaries->unit;
-        const double norm =
-            summaries->rest + summaries->b * (summaries->sizes[i] / summaries->average);
-        add_score(s, target, rounded(summaries->weight * (share * share) / norm));
-    }
-    return 1;
 }
 
 /* ---- the best of many scores */
@@ -336,7 +278,7 @@ INLINE double standardized(int64_t score, double mean, double deviation) {
 }
 
 INLINE double fused_score(const fusion_t *f, int64_t by_words, int64_t by_codes) {
-    return standardized(by_words, f->words_mean, f->words_deviation) +
+    return (double)by_words / f->words_unit +
            f->weight * standardized(by_codes, f->codes_mean, f->codes_deviation);
 }
 
@@ -377,7 +319,7 @@ INLINE void prefetch_code(const fusion_t *f, size_t i) {
    the most that codes add to a score. */
 static int64_t least_by_words(const fusion_t *f, const best_t *best, double most) {
     if (best->n < best->k) return 1;
-    const double reached = f->words_mean + f->words_deviation * (best->entries[0].score - most);
+    const double reached = f->words_unit * (best->entries[0].score - most);
     /* Two units cover the rounding. */
     if (!(reached >= 4)) return 1;
     return reached < 0x1p60 ? (int64_t)reached - 2 : INT64_MAX;
@@ -416,7 +358,7 @@ static void offer_first(const fusion_t *f, const scores_t *s, const weights_t *w
     for (size_t i = 0; i < f->n_first; i++) {
         const int64_t row = f->first_rows[i];
         const size_t at = position_of_row(f, s, row);
-        if (at == s->n || row == f->guard_row || is_among(seeds, f->n_seeds, row)) continue;
+        if (at == s->n || is_among(seeds, f->n_seeds, row)) continue;
         const size_t place = place_of(f, at);
         if (place >= f->n_codes) continue;
         const int64_t by_codes = score_by_codes(f, weights, place);
@@ -440,46 +382,42 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
             f->weight * standardized(by_code, f->codes_mean, f->codes_deviation);
         if (i == 0 || by_codes < most) most = by_codes;
         const int64_t by_words = score_of_row(f, s, f->seed_rows[i]);
-        if (f->seed_rows[i] == f->guard_row || (f->only_matches && by_words <= 0)) continue;
+        if (f->only_matches && by_words <= 0) continue;
         const double score = fused_score(f, by_words, by_code);
         offer_best(&best, (scored_t){score, f->seed_rows[i]});
     }
-    if (f->guard_row >= 0) offer_best(&best, (scored_t){f->guard_score, f->guard_row});
-    *n = best.n;
-    if (f->words_deviation != 0) {
-        const size_t size = f->n_seeds * sizeof *f->seed_rows;
-        weights_t *weights = malloc(sizeof *weights);
-        int64_t *seeds = malloc(size + 1);
-        if (weights == NULL || seeds == NULL) {
-            free(weights), free(seeds);
-            return 0;
-        }
-        memcpy(seeds, f->seed_rows, size);
-        qsort(seeds, f->n_seeds, sizeof *seeds, compare_rows);
-        fill_weights(weights, f->weights, f->words);
-        offer_first(f, s, weights, seeds, &best);
-        int64_t least = least_by_words(f, &best, most);
-        size_t some[CANDIDATES_AT_ONCE];
-        for (size_t i = 0; i < s->n;) {
-            const size_t n_some = next_candidates(s, f->highest, &i, least, some);
-            for (size_t j = 0; j < n_some; j++) prefetch_code(f, some[j]);
-            for (size_t j = 0; j < n_some; j++) {
-                const int64_t by_words = score_at(s, some[j]);
-                const size_t place = place_of(f, some[j]);
-                if (by_words < least || place >= f->n_codes) continue;
-                const int64_t row = row_at(f, some[j]);
-                const double score = fused_score(f, by_words, score_by_codes(f, weights, place));
-                const scored_t entry = {score, row};
-                if (best.n == k && !is_worse(best.entries[0], entry)) continue;
-                if (row == f->guard_row || is_first(f, row)) continue;
-                if (is_among(seeds, f->n_seeds, row)) continue;
-                offer_best(&best, entry);
-                least = least_by_words(f, &best, most);
-            }
-        }
+    const size_t size = f->n_seeds * sizeof *f->seed_rows;
+    weights_t *weights = malloc(sizeof *weights);
+    int64_t *seeds = malloc(size + 1);
+    if (weights == NULL || seeds == NULL) {
         free(weights), free(seeds);
-        *n = best.n;
+        return 0;
     }
+    memcpy(seeds, f->seed_rows, size);
+    qsort(seeds, f->n_seeds, sizeof *seeds, compare_rows);
+    fill_weights(weights, f->weights, f->words);
+    offer_first(f, s, weights, seeds, &best);
+    int64_t least = least_by_words(f, &best, most);
+    size_t some[CANDIDATES_AT_ONCE];
+    for (size_t i = 0; i < s->n;) {
+        const size_t n_some = next_candidates(s, f->highest, &i, least, some);
+        for (size_t j = 0; j < n_some; j++) prefetch_code(f, some[j]);
+        for (size_t j = 0; j < n_some; j++) {
+            const int64_t by_words = score_at(s, some[j]);
+            const size_t place = place_of(f, some[j]);
+            if (by_words < least || place >= f->n_codes) continue;
+            const int64_t row = row_at(f, some[j]);
+            const double score = fused_score(f, by_words, score_by_codes(f, weights, place));
+            const scored_t entry = {score, row};
+            if (best.n == k && !is_worse(best.entries[0], entry)) continue;
+            if (is_first(f, row)) continue;
+            if (is_among(seeds, f->n_seeds, row)) continue;
+            offer_best(&best, entry);
+            least = least_by_words(f, &best, most);
+        }
+    }
+    free(weights), free(seeds);
+    *n = best.n;
     sort_best(&best);
     return 1;
 }

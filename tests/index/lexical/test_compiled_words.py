@@ -16,7 +16,7 @@ from hummingbit.index.engines import kernel
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex, ScoredRows
 from hummingbit.index.moments import CodeMoments
-from hummingbit.index.rankings import HybridRanking, RankedRows, unite
+from hummingbit.index.rankings import HybridRanking, RankedRows
 from hummingbit.index.records import EncodedQueries
 from tests.support.codes import clustered_codes
 from tests.support.collections import text_documents
@@ -100,22 +100,6 @@ def test_the_best_for_rare_and_frequent_terms_are_the_best_of_all_scores(
         some = rng.choice(60, 4, replace=False)
         weighed = index.weigh(" ".join(["w0 w1", *(words[at] for at in some)]))
         assert lists(index.best(weighed, k)) == lists(index.matches(weighed).best(k))
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n_bits=st.sampled_from([8, 64, 384]),
-    magnitude=st.sampled_from([0, 1, 40]),
-)
-def test_a_query_learns_the_same_without_the_kernel(seed: int, n_bits: int, magnitude: int) -> None:
-    rng = np.random.default_rng(seed)
-    query = rng.normal(size=(1, n_bits)).astype(np.float32)
-    learned = rng.normal(size=n_bits) * 2.0 ** rng.integers(-magnitude, magnitude + 1, n_bits)
-    for values in (learned, np.zeros(n_bits)):
-        united = unite(query, values, 2.0)
-        with by_numpy():
-            assert united.tolist() == unite(query, values, 2.0).tolist()
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,20 +7,14 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from hummingbit.index import lexical
 from hummingbit.index import lexical as lexical_index
 from hummingbit.index.engines import kernel
 from hummingbit.index.lexical import (
     ANALYZERS,
-    SUMMARY_TERMS,
     UNIT,
     LexicalIndex,
-    Matches,
-    add_summaries,
-    residual_inverse_frequency,
-    shares_of_terms,
 )
 from hummingbit.index.query_syntax import QueryText
 from hummingbit.index.questions import Alternative, Question, Word
@@ -56,7 +50,6 @@ def check(
     allowed: np.ndarray | None,
     *,
     opening: int = 12,
-    longest_summary: int = 30,
 ) -> None:
     for text in ("w0 w1 w2", "w0 w0 w7 w20", "w29 unknown", "unknown", ""):
         found = index.rank(text, k, allowed)
@@ -64,7 +57,7 @@ def check(
         assert list(zip(found.scores.tolist(), found.rows.tolist(), strict=True)) == expected
         in_hybrid = index.matches(index.weigh(text, hybrid=True))
         rows = np.array(oracle.rows, dtype=np.int64)
-        by_words = oracle.hybrid_scores(text, opening, longest_summary)
+        by_words = oracle.hybrid_scores(text, opening)
         assert in_hybrid.scores_of(rows).tolist() == by_words
 
 
@@ -86,8 +79,6 @@ def test_every_index_ranks_as_the_oracle_does(
         patch.setattr(lexical, "MIN_FOLD", min_fold)
         patch.setattr(lexical_index, "DOCUMENTS_AT_ONCE", 7)
         patch.setattr(lexical, "OPENING", 3)
-        for module in (lexical_index, lexical):
-            patch.setattr(module, "SUMMARY_TERMS", 4)
         patch.setattr(lexical, "GROUP", 3)
         index = LexicalIndex.build(0, WORDS_ONLY, held)
         before = [(index, held)]
@@ -104,7 +95,7 @@ def test_every_index_ranks_as_the_oracle_does(
             for index in (item, item.compacted()):
                 assert index.rows().tolist() == oracle.rows
                 for allowed in (None, rows[rng.random(len(rows)) < 0.4]):
-                    check(index, oracle, k, allowed, opening=3, longest_summary=4)
+                    check(index, oracle, k, allowed, opening=3)
 
 
 def test_scores_are_the_formula_s() -> None:
@@ -127,88 +118,8 @@ def test_terms_in_the_opening_count_twice_where_that_is_asked_for() -> None:
     )
     idf = np.log(1.2)
     assert plain / UNIT == pytest.approx([idf / 2.2] * 2, abs=1 / UNIT)
+    idf = np.log(1001 / 2.5)
     assert twice / UNIT == pytest.approx([idf * 2 / 3.2, idf / 2.2], abs=1 / UNIT)
-
-
-def test_texts_of_one_sentence_are_their_own_summaries_if_another_text_has_several() -> None:
-    texts = ["cat sat", "dog ran", "cat ran"]
-    rows = np.arange(3)
-    alone, beside = indexed(texts), indexed([*texts, "Bird. Flew away"])
-    queries = [item.weigh("cat", hybrid=True) for item in (alone, beside)]
-    assert [query.average_summary_size for query in queries] == [0.0, (18 + 18 + 18 + 16) / 4]
-    without = queries[1]._replace(average_summary_size=0.0)
-    added = beside.matches(queries[1]).scores_of(rows) - beside.matches(without).scores_of(rows)
-    part = 0.3 * queries[1].words[0].idf / (0.25 + 0.75 * 18 / 17.5)
-    assert added / UNIT == pytest.approx([part, 0, part], abs=1 / UNIT)
-    later = beside.with_changes(1, [], np.array([3]))
-    assert later.weigh("cat", hybrid=True).average_summary_size == 0.0
-
-
-def test_the_summary_of_a_short_text_of_one_sentence_takes_no_postings() -> None:
-    long = " ".join(f"w{number}" for number in range(SUMMARY_TERMS + 1))
-    texts = ["cat sat", "cat\ndog ran.", "Cat sat. Dog ran", f"Dog {long}", ""]
-    index = indexed(texts)
-    assert index.summaries.rows().tolist() == [2, 3]
-    assert index.summaries.frequency(index.vocabulary["cat"]) == 1
-    later = index.with_changes(1, [(5, "cat ran")], np.array([2]))
-    assert later.summaries.rows().tolist() == [3]
-    held = [(0, texts[0]), (1, texts[1]), (3, texts[3]), (4, ""), (5, "cat ran")]
-    for item, documents in ((index, list(enumerate(texts))), (later, held)):
-        oracle = BruteForceBm25(documents, WORDS_ONLY)
-        for query in ("cat", "dog ran", "w3"):
-            found = item.matches(item.weigh(query, hybrid=True)).scores_of(np.array(oracle.rows))
-            assert found.tolist() == oracle.hybrid_scores(query)
-
-
-def test_a_word_of_the_title_adds_a_fifth_of_the_title_s_own_score_in_a_hybrid() -> None:
-    # Three documents, two with titles, whose mean length is 1.5; "cat" is in one title of the two.
-    index = indexed(["cat\ndog sat", "big dog\ncat sat", "cat"])
-    rows = np.arange(3)
-    plain, hybrid = (
-        index.matches(index.weigh("cat", hybrid=hybrid)).scores_of(rows) / UNIT
-        for hybrid in (False, True)
-    )
-    untitled = indexed(["cat dog sat", "big dog cat sat", "cat"])
-    openings = untitled.matches(untitled.weigh("cat", hybrid=True)).scores_of(rows) / UNIT
-    title_part = 0.2 * np.log(1 + 1.5 / 1.5) / (1 + 1.2 * (0.25 + 0.75 / 1.5))
-    # All summaries have "cat", the whole query; they have three, four and one term of 3 letters.
-    idf = index.weigh("cat", hybrid=True).words[0].idf
-    parts = 0.3 * idf / (0.25 + 0.75 * np.array([27, 36, 9]) / 24)
-    assert hybrid == pytest.approx(openings + parts + [title_part, 0, 0], abs=3 / UNIT)
-    found = untitled.matches(untitled.weigh("cat")).scores_of(rows)
-    assert (plain * UNIT).tolist() == found.tolist()
-
-
-def test_titles_of_all_documents_count_as_the_oracle_says() -> None:
-    texts = [f"w{n % 3} w{n % 5}\nw{n % 7} w0. w{n % 2}" for n in range(40)]
-    documents = list(enumerate(texts))
-    check(indexed(texts), BruteForceBm25(documents, WORDS_ONLY), 10, None)
-
-
-def test_a_summary_counts_by_the_square_of_its_share_of_the_query_in_a_hybrid() -> None:
-    # Each text of two sentences has the same terms twice, so only their summaries differ. All terms
-    # of the query occur in every text, so they weigh the same; their shares are 1/3, 2/3 and 1.
-    sentences = ["lion", "lion wolf", "lion wolf bear"]
-    texts = [
-        f"{sentence}. And lion wolf bear{' word' * (12 + n)}"
-        for n, sentence in enumerate(sentences)
-    ]
-    index = indexed(texts)
-    query = index.weigh("lion wolf bear", hybrid=True)
-    sizes = np.array([1, 2, 3]) * 4**2
-    assert query.average_summary_size == sizes.mean()
-    matches = Matches([(np.arange(3), np.zeros(3, dtype=np.int32))])
-    add_summaries(
-        index.summaries,
-        matches,
-        shares_of_terms(query.in_summaries),
-        query.highest,
-        sizes.mean(),
-        of_texts=False,
-    )
-    shares = np.array([1, 2, 3]) / 3
-    expected = 0.3 * 3 * query.words[0].idf * shares**2 / (0.25 + 0.75 * sizes / sizes.mean())
-    assert matches.scores_of(np.arange(3)) / UNIT == pytest.approx(expected, abs=1 / UNIT)
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
@@ -229,8 +140,11 @@ def test_a_correction_counts_only_if_no_document_has_the_word_as_written(hybrid:
 
 @pytest.mark.parametrize(
     "statistics",
-    [{}, {"averages": [1.0, None, None]}, {"words": [], "averages": []}, {"words": 3}]
-    + [{"words": [word], "averages": [1.0, None, None]} for word in ([], [1, 0.5, False, []], 7)],
+    [{}, {"average_length": 1.0, "opening_twice": False}, {"words": 3}, {"words": []}]
+    + [
+        {"words": [word], "average_length": 1.0, "opening_twice": False}
+        for word in ([], [1, 0.5, False, []], 7)
+    ],
 )
 def test_statistics_of_no_query_are_refused(statistics: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError, KeyError)):
@@ -290,28 +204,6 @@ def test_of_the_terms_of_a_word_the_one_with_the_largest_part_counts(
             assert list(zip(found.rows.tolist(), found.scores.tolist(), strict=True)) == best
 
 
-def test_a_term_that_few_documents_repeat_weighs_more_in_a_hybrid() -> None:
-    # Both terms occur in four of forty documents, "how" once in each, "gasket" five times.
-    texts = [f"word{number}" for number in range(32)]
-    texts += ["how it works"] * 4 + ["gasket gasket gasket gasket gasket"] * 4
-    index = indexed(texts)
-    plain, hybrid = (index.weigh("how gasket", hybrid=hybrid).words for hybrid in (False, True))
-    assert plain[0].idf == plain[1].idf == pytest.approx(hybrid[0].idf, rel=0.05)
-    residual = np.log(40 / 4 * (1 - np.exp(-20 / 40)))
-    assert hybrid[1].idf == pytest.approx(plain[1].idf * (1 + residual / 2))
-
-
-@given(
-    occurrences=st.lists(st.integers(0, 9), min_size=1, max_size=40).filter(any),
-)
-def test_residual_idf_is_what_poisson_does_not_explain(occurrences: list[int]) -> None:
-    counts = np.array(occurrences)
-    n, frequency = len(counts), int(np.count_nonzero(counts))
-    residual = residual_inverse_frequency(n, frequency, int(counts.sum()))
-    expected = np.log(n / frequency) + np.log(stats.poisson(counts.mean()).sf(0))
-    assert residual == pytest.approx(max(0.0, expected), abs=1e-9)
-
-
 def test_equal_scores_come_by_row_where_there_are_many() -> None:
     index = indexed(["same words"] * 100)
     assert index.rank("words", 7).rows.tolist() == list(range(7))
@@ -361,15 +253,6 @@ def test_the_best_are_a_stable_sort_and_the_rest_as_high_as_asked(
         among.rows.tolist() == [10 + 2 * position for position in expected if position % 2 == 0][:k]
     )
     assert high.rows.tolist() == [10 + 2 * n for n, value in enumerate(values) if value >= least]
-
-
-def test_positions_among_rows_are_those_of_these_rows() -> None:
-    one = indexed(["a line"] * 6).texts.segments[0]
-    assert one.positions_among(np.arange(-2, 9)).tolist() == [2, 3, 4, 5, 6, 7]  # type: ignore[union-attr]
-    for others in (np.arange(5), np.arange(1, 7), np.array([], dtype=np.int64)):
-        assert one.positions_among(others) is None
-    rows = np.arange(6)
-    assert one.positions_among(rows) is one.positions_among(rows)
 
 
 def test_compaction_is_asked_for_once_much_was_tombstones() -> None:

@@ -149,7 +149,8 @@ def test_a_changed_byte_is_found(tmp_path: Path, share: float) -> None:
     file = tmp_path / word_file.FILE
     raw = bytearray(file.read_bytes())
     # The padding between arrays is the only part that nothing reads.
-    at = next(at for at in range(int(share * len(raw)), len(raw)) if raw[at])
+    places = [at for at, byte in enumerate(raw) if byte]
+    at = places[int(share * len(places))]
     raw[at] ^= 0x10
     file.write_bytes(raw)
     with closing(reopened(tmp_path)) as collection:

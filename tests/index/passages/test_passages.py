@@ -183,7 +183,7 @@ def test_rescoring_hybrids_and_ids(folder: DataFolder) -> None:
     choices: list[dict[str, Any]] = [
         {"ranking": "hamming", "rescore": Rescore("bm25", 3)},
         {"ranking": "bm25", "rescore": Rescore("logits")},
-        {"hybrid": Hybrid(rrf=60), "ranking": "hybrid"},
+        {"hybrid": Hybrid(codes=2.0), "ranking": "hybrid"},
         {"ranking": "hamming", "rerank": True, "with_code": True},
     ]
     for options in choices:

@@ -22,7 +22,7 @@ from hummingbit.index.facets import Facet
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.passages import Passages
 from hummingbit.index.records import Query
-from hummingbit.index.search import Hit, Hybrid, Rescore
+from hummingbit.index.search import Hit, Rescore
 from tests.support.encoders import random_texts
 from tests.support.service import make_data_folder, running_service
 
@@ -35,7 +35,6 @@ ORDERS: dict[str, dict[str, Any]] = {
     "asymmetric": {"ranking": "asymmetric"},
     "bm25": {"ranking": "bm25"},
     "hybrid": {"ranking": "hybrid"},
-    "rrf": {"ranking": "hybrid", "hybrid": Hybrid(rrf=60)},
     "hamming+bm25": {"ranking": "hamming", "rescore": Rescore("bm25")},
     "bm25+logits": {"ranking": "bm25", "rescore": Rescore("logits", 100)},
 }
@@ -141,7 +140,7 @@ def test_pages_end_at_the_threshold(folder: DataFolder, order: str, name: str) -
         assert len(hits) > 7
 
 
-@pytest.mark.parametrize("order", ["hamming", "asymmetric", "bm25", "hybrid", "rrf"])
+@pytest.mark.parametrize("order", ["hamming", "asymmetric", "bm25", "hybrid"])
 def test_groups_facets_and_copies_are_of_hits_above_the_threshold(
     folder: DataFolder, order: str
 ) -> None:
@@ -174,7 +173,7 @@ def test_groups_facets_and_copies_are_of_hits_above_the_threshold(
     assert [hit.id for hit in some] == [hit.id for hit in apart if hit.id in ids]
 
 
-@pytest.mark.parametrize("order", ["bm25", "hybrid", "rrf"])
+@pytest.mark.parametrize("order", ["bm25", "hybrid"])
 def test_words_that_no_document_has_lower_the_confidence(folder: DataFolder, order: str) -> None:
     collection, options = folder.collection("plain"), ORDERS[order]
     for text in TEXTS[:10]:

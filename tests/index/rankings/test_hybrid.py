@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -22,13 +22,11 @@ from hummingbit.index import rankings
 from hummingbit.index.collection import Collection
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import Filter, parse_filter
-from hummingbit.index.languages import stop_terms
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, UNIT, LexicalIndex
 from hummingbit.index.moments import CodeMoments
-from hummingbit.index.rankings import DEFAULT_WEIGHT, HybridRanking, quantize_weights
+from hummingbit.index.rankings import DEFAULT_WEIGHT, OF_MODELS, HybridRanking, quantize_weights
 from hummingbit.index.records import EncodedQueries, Query
 from hummingbit.index.search import (
-    Hybrid,
     Position,
     SearchOptions,
     cursor_identity,
@@ -48,75 +46,44 @@ def standardized(scores: np.ndarray) -> np.ndarray:
     return (scores - scores.mean()) / deviation if deviation > 1e-9 else np.zeros(len(scores))
 
 
-def shares_of_best(words: np.ndarray) -> np.ndarray:
-    return 4 * words / words.max() if words.max() else words
-
-
 def text_of(queries: EncodedQueries, place: int) -> str:
     question = queries.questions[place]
     return "" if question is None else question.text
 
 
 def brute_force(
-    queries: EncodedQueries,
-    place: int,
-    codes: np.ndarray,
-    texts: list[str],
-    weight: float,
-    *,
-    n_feedback: int = 5,
-    feedback_weight: float = 2.0,
+    queries: EncodedQueries, place: int, codes: np.ndarray, texts: list[str], weight: float
 ) -> np.ndarray:
-    """Score every document, in floating-point numbers all along."""
+    """Score every document, in floating-point numbers all along.
+
+    The evidence of the best document by words is 1 or more where it has all that the query asks.
+    """
     oracle = BruteForceBm25(list(enumerate(texts)), ANALYZER)
-    words = np.array(oracle.hybrid_scores(text_of(queries, place)), dtype=np.float64)
+    text = text_of(queries, place)
+    words = np.array(oracle.hybrid_scores(text), dtype=np.float64) / UNIT
     signs = unpack_codes(codes).astype(np.float64) * 2 - 1
-    asked = queries.weights[place].astype(np.float64)
-    before = shares_of_best(words) + weight * standardized(
-        signs @ quantize_weights(asked[None])[0][0]
-    )
-    if not n_feedback:
-        return guarded(before, text_of(queries, place), texts)
-    nearest = np.argsort(-before.round(9), kind="stable")[:n_feedback]
-    shrunk = 0.7 * np.cov(signs.T, bias=True) + 0.3 * np.eye(signs.shape[1])
-    difference = (signs[nearest] - signs.mean(axis=0)).sum(axis=0)
-    # In whole units of 2**-20, as the ranking computes them; see test_moments.py for the formula.
-    discriminant = np.rint(np.linalg.inv(shrunk) * 2**20) @ np.rint(difference * 2**20)
-    learned = normalized(asked) + feedback_weight * normalized(discriminant)
-    weights = quantize_weights(learned.astype(np.float32)[None])[0][0]
-    after = shares_of_best(words) + weight * standardized(signs @ weights)
-    return guarded(after, text_of(queries, place), texts)
+    asked = quantize_weights(queries.weights[place : place + 1])[0][0]
+    return words_count(oracle, text) * words / 2 + weight * standardized(signs @ asked)
 
 
-def fading(lexical: LexicalIndex, query: str, texts: list[str]) -> float:
-    """Return how much the words of a query count beside the codes of a language model."""
-    best = max(BruteForceBm25(list(enumerate(texts)), ANALYZER).hybrid_scores(query))
-    evidence = best / UNIT * lexical.evidence(lexical.weigh(query, hybrid=True)).per_score
-    return min(1.0, max(1 / 16, (evidence / 1.5) ** 2)) if evidence else 1.0
+def words_count(oracle: BruteForceBm25, text: str) -> float:
+    """Return how much words count: 1 if a document has much of the query, down to 1/16.
 
-
-def with_all_rare_words(query: str, texts: list[str]) -> list[int]:
-    """Return the places of the texts with all words of `query` that few, but any, texts have."""
-    of_texts = [set(ANALYZER.terms(text)) for text in texts]
-    counts = {word: sum(word in some for some in of_texts) for word in ANALYZER.terms(query)}
-    most = max(1, len(texts) // 20)
-    rare = {word for word, n in counts.items() if 0 < n <= most} - stop_terms(ANALYZER)
-    return [position for position, some in enumerate(of_texts) if rare and rare <= some]
-
-
-def guarded(scores: np.ndarray, query: str, texts: list[str]) -> np.ndarray:
-    """Raise the score of a text that alone has all rare words to just above the tenth."""
-    places = with_all_rare_words(query, texts)
-    first = np.argsort(-scores.round(9), kind="stable")[:10]
-    if len(places) == 1 and places[0] not in first:
-        scores = scores.copy()
-        scores[places[0]] = scores[first[9]] + 1e-10
-    return scores
-
-
-def normalized(values: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(values)
-    return values / length if length > 1e-9 else np.zeros(len(values))
+    With the weight W of the query's words, of which a share κ is known, the evidence of a document
+    is κ √W times its score as a share of that of the known words alone.
+    """
+    counts = Counter(ANALYZER.terms(text))
+    idfs = {term: oracle.idf(term, 1000) for term in counts}
+    known = sum(idfs[term] * n for term, n in counts.items())
+    if not known:
+        return 1 / 16
+    unknown = sum(n for term, n in counts.items() if not idfs[term])
+    most = np.log(1 + 1000.5 / 0.5)
+    alone = oracle.score_of_terms([term for term in ANALYZER.terms(text) if idfs[term]])
+    weight = known + most * unknown
+    share = max(oracle.hybrid_scores(text)) / alone
+    evidence = known / weight * share * np.sqrt(weight)
+    return float(min(1.0, max(1 / 16, (evidence / 1.5) ** 2)))
 
 
 def assert_in_order(scores: np.ndarray, rows: np.ndarray, expected: np.ndarray, k: int) -> None:
@@ -135,9 +102,6 @@ def assert_in_order(scores: np.ndarray, rows: np.ndarray, expected: np.ndarray, 
     seed=st.integers(0, 2**32 - 1),
     n_documents=st.integers(1, 60),
     weight=st.sampled_from([0.001, 0.3, 1.0, 50.0]),
-    n_feedback=st.sampled_from([0, 1, 5]),
-    feedback_weight=st.sampled_from([0.25, 2.0]),
-    fades=st.booleans(),
     k=st.integers(1, 70),
     nearest_share=st.sampled_from([2, 5, rankings.NEAREST_SHARE]),
 )
@@ -146,9 +110,6 @@ def test_it_ranks_as_scoring_every_document_does(
     seed: int,
     n_documents: int,
     weight: float,
-    n_feedback: int,
-    feedback_weight: float,
-    fades: bool,
     k: int,
     nearest_share: int,
 ) -> None:
@@ -162,9 +123,6 @@ def test_it_ranks_as_scoring_every_document_does(
         CodeMoments.of_codes(codes),
         lexical,
         weight,
-        n_feedback=n_feedback,
-        feedback_weight=feedback_weight,
-        fades=fades,
     )
     weights = rng.normal(size=(4, 16)).astype(np.float32)
     foreign = f"{texts[0].split()[0]} and many other words that are nowhere"
@@ -173,12 +131,7 @@ def test_it_ranks_as_scoring_every_document_does(
     with patch.object(rankings, "NEAREST_SHARE", nearest_share):
         ranked = ranking.rank(queries, k)
     for position, found in enumerate(ranked):
-        x = fading(lexical, asked[position], texts) if fades else 1.0
-        expected = brute_force(
-            *(queries, position, codes, texts, weight / x),
-            n_feedback=n_feedback,
-            feedback_weight=feedback_weight,
-        )
+        expected = brute_force(queries, position, codes, texts, weight)
         assert_in_order(found.scores, found.rows, expected, k)
         scores = ranking.score(queries[position : position + 1], 0, rows)
         assert scores == pytest.approx(expected, abs=1e-9)
@@ -188,45 +141,6 @@ def test_it_ranks_as_scoring_every_document_does(
         inside = np.isin(every.rows, few)
         assert found.rows.tolist() == every.rows[inside][:k].tolist()
         assert found.scores.tolist() == every.scores[inside][:k].tolist()
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n_documents=st.integers(11, 60),
-    weight=st.sampled_from([0.5, 5.0, 50.0]),
-    n_common=st.integers(0, 4),
-)
-def test_a_document_that_alone_has_all_rare_words_is_in_the_first_ten(
-    *, seed: int, n_documents: int, weight: float, n_common: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    codes = clustered_codes(rng, n_documents, 16, centres=3)
-    texts = [
-        "moss fern lichen reed " * 3 + random_texts(1, seed + at)[0] for at in range(n_documents)
-    ]
-    sought = int(rng.integers(n_documents))
-    texts[sought] += " " + "clover " * 60 + "kestrel"
-    rows = np.arange(n_documents)
-    lexical = LexicalIndex.build(0, ANALYZER, enumerate(texts))
-    ranking = HybridRanking(
-        IndexSnapshot.build(0, codes, rows), CodeMoments.of_codes(codes), lexical, weight
-    )
-    # The code of the query is the opposite of that of the document.
-    weights = (1.0 - 2.0 * unpack_codes(codes[[sought]])).astype(np.float32)
-    text = " ".join(["kestrel", "unknownword", *["moss", "fern", "lichen", "reed"][:n_common]])
-    queries = EncodedQueries.of_texts([lexical.read(text)], weights)
-    (found,) = ranking.rank(queries, n_documents)
-    assert sought in found.rows[:10]
-    for k in (1, 9, 10, 11, 12):
-        (first,) = ranking.rank(queries, k)
-        assert first.rows.tolist() == found.rows[:k].tolist()
-        assert first.scores.tolist() == found.scores[:k].tolist()
-    few = np.flatnonzero((rng.random(n_documents) < 0.4) | (rows == sought))
-    (filtered,) = ranking.rank(queries, 3, few)
-    assert filtered.rows.tolist() == found.rows[np.isin(found.rows, few)][:3].tolist()
-    scores = ranking.score(queries, 0, found.rows)
-    assert scores.tolist() == found.scores.tolist()
 
 
 @pytest.fixture
@@ -287,28 +201,12 @@ def test_pages_hold_while_documents_come_and_go(collection: Collection) -> None:
     assert not left
 
 
-def test_pages_hold_a_document_of_rare_words_until_it_is_deleted(collection: Collection) -> None:
-    common, rare = "moss fern lichen reed", f"{'clover ' * 60} kestrel"
-    collection.upsert(Document(f"c{at}", f"{common} {at}") for at in range(40))
-    collection.upsert([Document("rare", rare)])
-    query, search = [Query(text=f"{common} kestrel")], partial(collection.search, ranking="hybrid")
-    whole = [hit.id for hit in search(query, 50).hits[0]]
-    assert "rare" in whole[:10]
-    first = search(query, 5)
-    collection.upsert(Document(f"new{at}", f"{common} kestrel") for at in range(5))
-    second = search(query, 10, cursor=first.next_cursors[0])
-    assert [hit.id for hit in [*first.hits[0], *second.hits[0]]] == whole[:15]
-    collection.delete(["rare"])
-    second = search(query, 45, cursor=first.next_cursors[0])
-    assert [hit.id for hit in second.hits[0]] == [item for item in whole[5:] if item != "rare"]
-
-
 @pytest.mark.parametrize(
     "statistics",
     [
-        {"words": {"words": [], "averages": [1.0, None, None]}},
-        {"words": 7, "weights": "", "by_words": [0, 1], "by_codes": [0, 1], "guard": [-1, 0]},
-        {"weights": "AAAA", "by_words": [0], "by_codes": ["x", 1], "guard": []},
+        {"words": {"words": [], "average_length": 1.0, "opening_twice": True}},
+        {"words": 7, "weights": "", "by_words": [1.0, 1.0], "by_codes": [0, 1]},
+        {"weights": "AAAA", "by_words": [0.0], "by_codes": ["x", 1]},
         {},
     ],
 )
@@ -355,11 +253,11 @@ def test_codes_too_long_for_products_rank_as_others_do(n_bits: int) -> None:
     weights = rng.normal(size=(2, n_bits)).astype(np.float32)
     queries = EncodedQueries.of_texts([*map(lexical.read, texts[7:9])], weights)
     for position, found in enumerate(ranking.rank(queries, 20)):
-        expected = brute_force(queries, position, codes[2:], texts[2:], 1.6, n_feedback=0)
+        expected = brute_force(queries, position, codes[2:], texts[2:], 1.6)
         assert_in_order(found.scores, found.rows - 2, expected, 20)
 
 
-def test_queries_of_a_language_model_learn_less_and_only_if_asked(tmp_path: Path) -> None:
+def test_a_language_model_has_a_larger_weight(tmp_path: Path) -> None:
     model = tiny_model(tmp_path / "model")
     zeros = np.zeros(model.dimension, np.float32)
     layer = Layer(np.diag(zeros + 1), zeros, "identity")
@@ -368,26 +266,18 @@ def test_queries_of_a_language_model_learn_less_and_only_if_asked(tmp_path: Path
     with closing(encoded_collection(tmp_path / "texts", encoder)) as collection:
         collection.upsert([Document(id=str(row), text=text) for row, text in enumerate(texts)])
         queries = collection.encode_queries([Query(text=texts[3])])
-        codes = encoder.encode(texts)
-        lexical = LexicalIndex.build(0, ANALYZER, enumerate(texts))
-        weight = DEFAULT_WEIGHT / fading(lexical, texts[3], texts)
-        for hybrid, n_feedback in ((None, 0), (Hybrid(feedback=5), 5)):
-            found = collection.search([Query(text=texts[3])], 40, ranking="hybrid", hybrid=hybrid)
-            expected = brute_force(
-                *(queries, 0, codes, texts, weight),
-                n_feedback=n_feedback,
-                feedback_weight=0.25,
-            )
-            scores = {int(hit.id): hit.score for hit in found.hits[0]}
-            assert [scores[row] for row in range(40)] == pytest.approx(expected.tolist(), abs=1e-6)
+        found = collection.search([Query(text=texts[3])], 40, ranking="hybrid")
+        expected = brute_force(queries, 0, encoder.encode(texts), texts, OF_MODELS)
+        scores = {int(hit.id): hit.score for hit in found.hits[0]}
+        assert [scores[row] for row in range(40)] == pytest.approx(expected.tolist(), abs=1e-6)
 
 
 def test_the_evidence_of_a_text_of_the_known_words_is_their_share_times_the_root_of_all() -> None:
     texts = ["red fox", "brown bear", "brown fox", "grey wolf"]
     lexical = LexicalIndex.build(0, ANALYZER, enumerate(texts))
     scores = BruteForceBm25(list(enumerate(texts)), ANALYZER).hybrid_scores("brown bear")
-    # An unknown word weighs as much as one that no text has: ln(1 + (4 + .5) / .5).
-    brown, bear, zebra = np.log(1 + 2.5 / 2.5), np.log(1 + 3.5 / 1.5), np.log(10)
+    # An unknown word weighs as much as one that none of a thousand texts has.
+    brown, bear, zebra = np.log(1001 / 2.5), np.log(1001 / 1.5), np.log(1001 / 0.5)
     for query, known_share, weight in (
         ("brown bear", 1, brown + bear),
         ("brown bear zebra", (brown + bear) / (brown + bear + zebra), brown + bear + zebra),
@@ -400,35 +290,20 @@ def test_the_evidence_of_a_text_of_the_known_words_is_their_share_times_the_root
     assert lexical.evidence(lexical.weigh("zebra", hybrid=True)) == (0.0, 0.0)
 
 
-def test_codes_of_a_model_outweigh_words_that_match_by_chance() -> None:
+@pytest.mark.parametrize(
+    ("text", "best"),
+    [("windows to unknown unheard unseen places", [0, 1]), ("doors and windows", [1, 0])],
+)
+def test_codes_outweigh_words_that_match_by_chance(text: str, best: list[int]) -> None:
     texts = ["the train leaves at nine", "doors and windows", *(["filler words"] * 30)]
     codes = np.full((len(texts), 2), 0b01010101, dtype=np.uint8)
     codes[0] = [0b11110000, 0b11110000]
     rows = np.arange(len(texts))
     weights = (2.0 * unpack_codes(codes[:1]) - 1).astype(np.float32)
     lexical = LexicalIndex.build(0, ANALYZER, enumerate(texts))
-    text = "windows to unknown unheard unseen places"
+    generation, moments = IndexSnapshot.build(0, codes, rows), CodeMoments.of_codes(codes)
     query = EncodedQueries.of_texts([lexical.read(text)], weights)
-    best = {}
-    for fades in (False, True):
-        ranking = HybridRanking(
-            IndexSnapshot.build(0, codes, rows),
-            CodeMoments.of_codes(codes),
-            LexicalIndex.build(0, ANALYZER, enumerate(texts)),
-            0.5,
-            n_feedback=0,
-            fades=fades,
-        )
-        (ranked,) = ranking.rank(query, 2)
-        best[fades] = ranked.rows.tolist()
-        (again,) = HybridRanking(
-            IndexSnapshot.build(0, codes, rows),
-            CodeMoments.of_codes(codes),
-            LexicalIndex.build(0, ANALYZER, enumerate(texts)),
-            0.5,
-            n_feedback=0,
-            fades=fades,
-            statistics=ranked.statistics,
-        ).rank(query, 2)
-        assert again.scores.tolist() == ranked.scores.tolist()
-    assert best == {False: [1, 0], True: [0, 1]}
+    (ranked,) = HybridRanking(generation, moments, lexical, 0.2).rank(query, 2)
+    assert ranked.rows.tolist() == best
+    again = HybridRanking(generation, moments, lexical, 0.2, statistics=ranked.statistics)
+    assert again.rank(query, 2)[0].scores.tolist() == ranked.scores.tolist()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.index import moments
 from hummingbit.index.engines import kernel
-from hummingbit.index.moments import UNIT, CodeMoments, StandardScore, sums_of_scores
+from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
 
 
 @settings(max_examples=40, deadline=None)
@@ -52,44 +52,6 @@ def test_the_same_codes_have_the_same_moments_however_they_came() -> None:
     assert in_turn.standard_score(weights) == at_once
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n_bits=st.sampled_from([8, 16, 64]),
-    n_codes=st.integers(1, 60),
-    n_chosen=st.integers(1, 5),
-)
-def test_the_discriminant_tells_the_chosen_codes_from_all(
-    *, seed: int, n_bits: int, n_codes: int, n_chosen: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(0, 256, (n_codes, n_bits // 8), dtype=np.uint8)
-    chosen = codes[rng.integers(0, n_codes, n_chosen)]
-    bits, few = (unpack_codes(some).astype(np.float64) * 2 - 1 for some in (codes, chosen))
-    shrunk = 0.7 * np.cov(bits.T, bias=True) + 0.3 * np.eye(n_bits)
-    expected = n_chosen * np.linalg.solve(shrunk, few.mean(axis=0) - bits.mean(axis=0))
-    found = CodeMoments.of_codes(codes).discriminant(chosen) / UNIT**2
-    assert found == pytest.approx(expected, abs=1e-3)
-
-
-def test_a_bit_that_repeats_another_counts_less() -> None:
-    rng = np.random.default_rng(0)
-    bits = rng.integers(0, 2, (400, 8), dtype=np.uint8)
-    bits[:, 1] = bits[:, 2] = bits[:, 0]
-    codes = np.packbits(bits, axis=1)
-    weights = CodeMoments.of_codes(codes).discriminant(codes[(bits[:, 0] & bits[:, 3]) > 0][:20])
-    assert weights[0] == weights[1] == weights[2]
-    assert 0 < weights[0] < weights[3] / 2
-
-
-def test_the_discriminant_of_long_codes_does_not_overflow() -> None:
-    # The largest entries there can be: half of the codes are all ones, the others all zeros.
-    codes = np.repeat(np.array([[0], [255]], dtype=np.uint8), 128, axis=1).repeat(100, axis=0)
-    weights = CodeMoments.of_codes(codes).discriminant(codes[100:])
-    assert np.all(weights > 0)
-    assert CodeMoments.of_codes(codes[:0]).discriminant(codes[:0]).tolist() == [0.0] * 1024
-
-
 @given(
     st.sampled_from([2**10, 2**24, 2**30, 2**31]).flatmap(
         lambda bound: st.lists(st.integers(0, bound - 1), max_size=50)
@@ -119,19 +81,17 @@ def test_where_all_scores_are_equal_standard_scores_are_zero() -> None:
     seed=st.integers(0, 2**32 - 1),
     n_bits=st.sampled_from([8, 24, 64, 200]),
     n_codes=st.integers(0, 60),
-    n_chosen=st.integers(0, 9),
     times=st.sampled_from([1, 7, 2**24]),
 )
 def test_the_kernel_computes_what_numpy_does(
-    *, seed: int, n_bits: int, n_codes: int, n_chosen: int, times: int
+    *, seed: int, n_bits: int, n_codes: int, times: int
 ) -> None:
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, 256, (n_codes, n_bits // 8), dtype=np.uint8)
-    chosen = rng.integers(0, 256, (n_chosen, n_bits // 8 + 1), dtype=np.uint8)[:, :-1]
     weights = rng.integers(-(2**20), 2**20, n_bits)
     of_codes = CodeMoments.of_codes(codes, np.full(n_codes, times))
-    by_kernel = of_codes.discriminant(chosen).tolist(), of_codes.standard_score(weights)
+    by_kernel = of_codes.standard_score(weights)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "native", None)
-        by_numpy = of_codes.discriminant(chosen).tolist(), of_codes.standard_score(weights)
+        by_numpy = of_codes.standard_score(weights)
     assert by_kernel == by_numpy

@@ -61,21 +61,11 @@ def test_with_candidates_enough_rescoring_is_the_other_ranking(collection: Colle
     assert [hit.id for hit in rescored.hits[0]] == expected[:10]
 
 
-def test_reciprocal_ranks_are_added_up(collection: Collection) -> None:
-    by_codes, by_words = ranked(collection, "asymmetric"), ranked(collection, "bm25")
-    score_of = {id_: 1 / (60 + position) for position, id_ in enumerate(by_codes, 1)}
-    for position, id_ in enumerate(by_words, 1):
-        score_of[id_] += 1 / (60 + position)
-    (hits,) = collection.search(ASKED, 60, ranking="hybrid", hybrid=Hybrid(rrf=60)).hits
-    assert [hit.score for hit in hits] == pytest.approx(sorted(score_of.values(), reverse=True))
-    assert all(hit.score == pytest.approx(score_of[hit.id]) for hit in hits)
-
-
 def test_the_weight_of_the_codes_is_given(collection: Collection) -> None:
     assert ranked(collection, "hybrid", Hybrid(codes=DEFAULT_WEIGHT)) == ranked(
         collection, "hybrid"
     )
-    heavy = ranked(collection, "hybrid", Hybrid(codes=1000.0, feedback=0))
+    heavy = ranked(collection, "hybrid", Hybrid(codes=1000.0))
     (hits,) = collection.search(ASKED, 60, ranking="asymmetric").hits
     score_of = {hit.id: hit.score for hit in hits}
     assert np.all(np.diff([score_of[id_] for id_ in heavy]) <= 0)
@@ -114,18 +104,7 @@ def test_a_passage_marks_words_as_they_were_corrected(collection: Collection, ra
             {"hybrid": Hybrid(codes=0.3), "ranking": "bm25"},
             "hybrid: applies to the ranking 'hybrid'",
         ),
-        ({"hybrid": Hybrid(0.3, 60), "ranking": "hybrid"}, "hybrid: has both codes and rrf"),
         ({"hybrid": Hybrid(codes=0.0), "ranking": "hybrid"}, "hybrid: codes is 0; it must be from"),
-        ({"hybrid": Hybrid(rrf=0), "ranking": "hybrid"}, "hybrid: rrf is 0; it must be from 1"),
-        (
-            {"hybrid": Hybrid(rrf=9, feedback=5), "ranking": "hybrid"},
-            "hybrid: has both feedback and rrf",
-        ),
-        (
-            {"hybrid": Hybrid(feedback=-1), "ranking": "hybrid"},
-            "hybrid: feedback is -1; it must be",
-        ),
-        ({"hybrid": Hybrid(feedback=101), "ranking": "hybrid"}, "from 0 to 100"),
     ],
 )
 def test_what_cannot_be_is_refused(

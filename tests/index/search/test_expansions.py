@@ -31,7 +31,7 @@ TEXTS = [
     "emil and the detectives",
     "mail is delivered at noon",
     "notes of version 2.19",
-    "the committee on the mirrors of ships",
+    "committee on ship mirrors",
     "accommodation near the harbour",
 ]
 
@@ -85,8 +85,9 @@ def test_facets_count_documents_of_expansions(
 @pytest.mark.parametrize("ranking", ["bm25", "hybrid"])
 def test_a_word_also_matches_words_near_in_meaning(collection: Collection, ranking: str) -> None:
     found = search(collection, "mirror", ranking=ranking)
-    assert [hit.id for hit in found.hits[0]][:2] == ["5", "0"]  # as it is written comes first
-    assert found.of_query(0).expanded == {"mirror": ("reflection",)}
+    assert {hit.id for hit in found.hits[0][:2]} == {"5", "0"}
+    assert ids(collection, "mirror", ranking="bm25")[0] == "5"  # the word as it is written
+    assert found.of_query(0).expanded == {"mirror": ("reflect",)}
     assert ids(collection, "phone", ranking=ranking)[0] == "1"
     answer = collection.answer(Query(text="telephone"), {"ranking": ranking})
     assert answer["expanded"] == {"telephone": ("mobile",)}
@@ -158,7 +159,8 @@ def test_another_version_is_not_found_by_its_digits(collection: Collection, rank
     unknown, plain = (
         search(collection, text, ranking=ranking) for text in ("version 6.19", "version")
     )
-    assert unknown.hits == plain.hits
+    # Words count less in a hybrid if some of them are unknown.
+    assert [hit.id for hit in unknown.hits[0]] == [hit.id for hit in plain.hits[0]]
     assert unknown.queries.codes.tolist() == plain.queries.codes.tolist()
     assert ids(collection, "version 2.19", ranking=ranking)[0] == "4"
     collection.delete(["v"])

@@ -164,7 +164,8 @@ def test_diverse_hits_are_those_of_the_greedy_loop(
     ranked = collection.search(id="d0", limit=N)
     places = [int(id_[1:]) for id_ in ranked.ids]
     similarity = SIGNS[places] @ SIGNS[places].T / BITS
-    chosen = greedy(similarity, ranked.relevances, diversity, 12)
+    above = ranked.scores - ranked.scores.min()
+    chosen = greedy(similarity, above / above.max(), diversity, 12)
     for limit in (1, 5, 12):
         hits = collection.search(id="d0", limit=limit, diversity=diversity)
         assert hits.ids == [ranked.ids[at] for at in chosen[:limit]]
@@ -177,7 +178,7 @@ def test_what_cannot_be_recommended_is_named(collection: Collection) -> None:
         (([], ["d1"]), "positive: has no example"),
         ((["d1"], [{"code": "00"}]), "negative"),
         (("d1", []), "positive: is one str"),
-        (([7], []), "positive"),
+        (([7.5], []), "positive"),
     ]
     for arguments, reason in wrong:
         with pytest.raises(InputError, match=reason):

@@ -311,10 +311,10 @@ def test_no_answer_depends_on_the_documents_of_the_other_tenant(tenant: Tenant) 
     texts = ['"xylem shared" amber', '"xylem yarrow" amber', "amber xyl*", "xylm amber", "zinnia"]
     texts += ["amber", "shared", "ambr", "basalt copper shared", "label:xylem amber", "-xylem"]
     how: list[dict[str, Any]] = [
-        {"with_relevance": True, "with_confidence": True, "ranking": ranking, "highlight": True}
+        {"with_confidence": True, "ranking": ranking, "highlight": True}
         for ranking in ("hybrid", "bm25", "hamming")
     ]
-    how += [{"hybrid": {"feedback": 3}}, {"score_threshold": 0.3}, {"facets": [{"field": "label"}]}]
+    how += [{"hybrid": {"codes": 0.3}}, {"score_threshold": 0.3}, {"facets": [{"field": "label"}]}]
     requests: list[Request] = [
         ("POST", f"{NOTES}/search", {"text": text, **fields}) for text in texts for fields in how
     ]

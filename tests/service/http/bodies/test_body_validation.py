@@ -104,7 +104,7 @@ def test_of_unknown_fields_the_first_are_named(inside: bool) -> None:
             SearchRequest,
             {"hybrid": {"x": 1}},
             "/hybrid/x",
-            "; the fields here are codes, rrf",
+            "; the fields here are codes",
         ),
         (DeleteRequest, {"query": "a"}, "/query", "; the fields here are ids"),
         (SearchBatch, {"searches": [{"texts": "a"}]}, "/searches/0/texts", "; did you mean text?"),
