@@ -29,6 +29,7 @@ WRITES = [
     ("POST", "/v1/collections/c/documents:delete", {"ids": ["d0"]}),
     ("POST", "/v1/collections/c/documents:payload", {"updates": [{"ids": ["d0"], "set": {}}]}),
     ("POST", "/v1/collections/c/documents:bulk", None),
+    ("POST", "/v1/collections/c/faiss/documents", None),
     ("POST", "/v1/collections/c/snapshots", None),
     ("POST", "/v1/collections/c/compact", None),
     ("POST", "/v1/collections/c/index-fields", {"indexed_fields": []}),

@@ -335,6 +335,88 @@ def test_no_answer_depends_on_the_documents_of_the_other_tenant(tenant: Tenant) 
         assert same[0] == same[1] == same[2], request
 
 
+BETA_IDS = st.sampled_from([f"other-{at}" for at in range(12)])
+"""Ids that only the other tenant writes: an id that is taken is refused to everybody else."""
+BETA_TEXTS = st.lists(WORDS | st.sampled_from(["amber shared", "amb", "copper " * 30]), max_size=8)
+BETA_WRITES: st.SearchStrategy[Request] = st.one_of(
+    st.builds(
+        lambda ids, texts, year: (
+            "PUT",
+            f"{NOTES}/documents",
+            {
+                "documents": [
+                    {
+                        "id": id_,
+                        "text": " ".join(texts),
+                        "payload": {
+                            "tenant": "beta",
+                            "label": texts[0] if texts else "",
+                            "n": year,
+                        },
+                    }
+                    for id_ in ids
+                ]
+            },
+        ),
+        st.lists(BETA_IDS, min_size=1, max_size=6, unique=True),
+        BETA_TEXTS,
+        st.integers(0, 9),
+    ),
+    post("/documents:delete", st.builds(lambda ids: {"ids": ids}, st.lists(BETA_IDS, min_size=1))),
+    post(
+        "/documents:payload",
+        st.builds(
+            lambda id_, n: {"updates": [{"ids": [id_], "set": {"year": n, "label": "amber"}}]},
+            BETA_IDS,
+            st.integers(0, 9),
+        ),
+    ),
+)
+READS = st.one_of(
+    *(
+        REQUESTS[name]
+        for name in (
+            *("get_collection", "get_document", "get_documents", "scroll_documents"),
+            *("count_documents", "count_facets", "search", "search", "search_batch"),
+            *("recommend_documents", "complete_query", "encode"),
+        )
+    )
+)
+
+
+@pytest.mark.fuzz
+def test_what_one_tenant_writes_changes_no_answer_of_another(tenant: Tenant) -> None:
+    """No answer, score or count of a key depends on what the other key wrote, in either order."""
+    others = parse_filter({"field": "tenant", "eq": "beta"})
+    beta = create_key(tenant.keys, "beta", "write", collections=["notes"], filter=others)
+    statuses: set[int] = set()
+    with tenant.http(tenant.key) as own, tenant.http(beta) as other:
+
+        @settings(max_examples=150, suppress_health_check=[*HealthCheck], deadline=None)
+        @given(
+            st.lists(READS, min_size=1, max_size=5), st.lists(BETA_WRITES, min_size=1, max_size=4)
+        )
+        def check(reads: list[Request], writes: list[Request]) -> None:
+            before = [answer_of(own, request) for request in reads]
+            for request in writes:
+                answer = send(other, *request)
+                statuses.add(answer.status_code)
+                assert answer.status_code == 200, answer.text
+            assert [answer_of(own, request) for request in reads] == before
+
+        check()
+    assert statuses == {200}
+
+
+def answer_of(http: httpx.Client, request: Request) -> tuple[int, Any]:
+    """Return the status of a response and its body, without what all writes count."""
+    answer = send(http, *request)
+    body = without_counts(answer.json())
+    if isinstance(body, dict):
+        body = {name: value for name, value in body.items() if name != "request_id"}
+    return answer.status_code, body
+
+
 def test_a_tenant_writes_only_what_matches_its_filter(tenant: Tenant) -> None:
     own = {"text": "amber", "payload": {"tenant": "alpha"}}
     refused: list[tuple[Callable[[Client], object], str]] = [
