@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
@@ -23,7 +22,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from hummingbit.corpus.document import MAX_ID_LENGTH, MAX_TEXT_LENGTH
+from hummingbit.corpus.document import MAX_TEXT_LENGTH
 from hummingbit.encoder import endpoint
 from hummingbit.encoder.text_features import VARIABLE
 from hummingbit.foundation.errors import HummingbitError
@@ -32,14 +31,6 @@ from hummingbit.index.data_folder import Backend, DataFolderLocation
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
-
-
-def _check_pattern(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"is not a regular expression: {error}") from None
-    return pattern
 
 
 def _check_uri(uri: str | None) -> str | None:
@@ -122,27 +113,10 @@ class Settings(BaseSettings):
     max_response_bytes: Count = Field(
         default=64 << 20, description="largest response; a larger one is refused"
     )
-    max_text_length: Count = Field(default=MAX_TEXT_LENGTH, description="characters in a text")
     max_payload_values: Count = Field(
         default=100_000, description="keys, entries and values in the payload of a document"
     )
-    max_id_length: int = Field(
-        default=MAX_ID_LENGTH, ge=1, le=MAX_ID_LENGTH, description="characters in a document's id"
-    )
-    id_pattern: Annotated[str, AfterValidator(_check_pattern)] = Field(
-        default=r"[^\x00]+",
-        description="a regular expression that every id must match as a whole",
-    )
     max_limit: int = Field(default=MAX_K, ge=1, le=MAX_K, description="hits in a search")
-    max_hits: Count = Field(
-        default=100_000, description="searches in a batch times the largest limit"
-    )
-    max_documents: Count = Field(default=10_000, description="documents in an upsert")
-    max_searches: Count = Field(default=1_000, description="searches in a batch")
-    max_inputs: Count = Field(
-        default=2_048, description="inputs in a request to encode; OpenAI's clients send so many"
-    )
-    max_queries: Count = Field(default=10_000, description="queries in an evaluation")
 
     max_requests: Count = Field(
         default=320, description="requests under way; further ones return 429"
@@ -151,7 +125,6 @@ class Settings(BaseSettings):
         default=256 << 20,
         description="large bodies being received, all together; and as many of long responses",
     )
-    concurrent_writes: Count = Field(default=8, description="requests that write at a time")
     concurrent_long_reads: Count = Field(
         default=8,
         description="evaluations, encodings and batches at a time; single searches overtake them",
@@ -224,6 +197,18 @@ class Settings(BaseSettings):
         default=None,
         description="the OTLP/HTTP address for OpenTelemetry traces, ending in /v1/traces",
     )
+
+    # Limits that are the same everywhere.
+
+    max_text_length: ClassVar[int] = MAX_TEXT_LENGTH
+    max_hits: ClassVar[int] = 100_000
+    """Searches in a batch times the largest limit."""
+    max_documents: ClassVar[int] = 10_000
+    max_searches: ClassVar[int] = 1_000
+    max_inputs: ClassVar[int] = 2_048
+    """OpenAI's clients send so many."""
+    max_queries: ClassVar[int] = 10_000
+    concurrent_writes: ClassVar[int] = 8
 
     @property
     def max_entries(self) -> dict[str, int]:

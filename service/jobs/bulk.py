@@ -305,7 +305,7 @@ class BulkWriter:
                     document = parse_document(record)
                     # An error found here, not when the batch is encoded, names its line.
                     read_contents([document], collection.encoder, collection.n_bits)
-                check_id(document.id, self._limits)
+                check_id(document.id)
                 check_text(document.text, self._limits)
                 check_payload(document.payload, self._limits)
                 yield Line(number, document)

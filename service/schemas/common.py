@@ -7,14 +7,13 @@ accepts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 
-from hummingbit.corpus.document import FIELDS, Document, parse_document
+from hummingbit.corpus.document import FIELDS, MAX_ID_LENGTH, Document, parse_document
 from hummingbit.corpus.expiry import EXPIRY_FIELDS
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
@@ -168,7 +167,7 @@ def parse_item(item: Any, limits: Settings, *location: str | int, id: str) -> Do
         ProblemError: pointing to the field that is invalid.
     """
     check_text(item.text, limits, *location)
-    check_id(id, limits, *location)
+    check_id(id, *location)
     check_payload(getattr(item, "payload", None), limits, *location)
     record = {field: getattr(item, field, None) for field in (*FIELDS, *EXPIRY_FIELDS)}
     with pointing_at(*location):
@@ -220,11 +219,12 @@ def _count_values(payload: Mapping[str, Any]) -> int:
     return count
 
 
-def check_id(id_: str, limits: Settings, *location: str | int) -> None:
+def check_id(id_: str, *location: str | int) -> None:
     """Raise a ProblemError if the id of the item at `location` of the body is invalid."""
-    check_length(id_, limits.max_id_length, *location, "id")
-    if not re.fullmatch(limits.id_pattern, id_):
-        raise invalid_field(f"is {show(id_)}; it must match {limits.id_pattern}", *location, "id")
+    check_length(id_, MAX_ID_LENGTH, *location, "id")
+    if not id_ or "\0" in id_:
+        message = f"is {show(id_)}; it must have characters, none of them a null character"
+        raise invalid_field(message, *location, "id")
 
 
 def check_length(text: str, limit: int, *location: str | int) -> None:

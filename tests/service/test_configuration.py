@@ -26,20 +26,20 @@ def test_flags_win_over_the_environment_and_that_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "hummingbit.toml"
-    file.write_text("port = 1\nmax_inputs = 2\nmax_queries = 3\naccess_log = false\n")
+    file.write_text("port = 1\nkept_jobs = 2\njobs_per_key = 3\naccess_log = false\n")
     monkeypatch.setenv("HUMMINGBIT_PORT", "4")
-    monkeypatch.setenv("HUMMINGBIT_MAX_INPUTS", "5")
+    monkeypatch.setenv("HUMMINGBIT_KEPT_JOBS", "5")
     found = load_settings({"port": "6"}, file)
     settings = found.settings
-    assert (settings.port, settings.max_inputs, settings.max_queries) == (6, 5, 3)
+    assert (settings.port, settings.kept_jobs, settings.jobs_per_key) == (6, 5, 3)
     assert settings.access_log is False
     assert settings.host == "127.0.0.1"
     assert found.origins["port"] == "flag --port"
-    assert found.origins["max_inputs"] == "environment HUMMINGBIT_MAX_INPUTS"
-    assert found.origins["max_queries"] == f"file {file}"
+    assert found.origins["kept_jobs"] == "environment HUMMINGBIT_KEPT_JOBS"
+    assert found.origins["jobs_per_key"] == f"file {file}"
     assert found.origins["host"] == "default"
     monkeypatch.setenv("HUMMINGBIT_CONFIG", str(file))
-    assert load_settings().settings.max_queries == 3
+    assert load_settings().settings.jobs_per_key == 3
 
 
 def test_settings_made_in_a_program_ignore_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_settings_made_in_a_program_ignore_the_environment(monkeypatch: pytest.M
         ("[limits]\nport = 1", r"'limits' is not a setting"),
         ("port = 'x'", r"file .*: port is 'x'; it should be a valid integer"),
         ("port = 70000", r"port is '70000'; it should be less than or equal to 65535"),
-        ("id_pattern = '['", r"id_pattern is '\['; it is not a regular expression"),
+        ("max_hits = 7", r"'max_hits' is not a setting"),
         ("log_format = 'xml'", r"log_format is 'xml'; it should be 'json' or 'text'"),
         ("admin_key = 'short'", r"admin_key must have 32 random characters or more"),
         ("port = ", r"is not TOML"),
@@ -86,24 +86,24 @@ def test_what_is_shown_can_be_read_again_and_hides_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HUMMINGBIT_ADMIN_KEY", KEY)
-    flags = ["--data-dir", str(tmp_path / 'it\'s "here"'), "--no-access-log", "--max-hits", "7"]
+    flags = ["--data-dir", str(tmp_path / 'it\'s "here"'), "--no-access-log", "--max-limit", "7"]
     assert main(["config", "show", *flags]) == 0
     printed = capsys.readouterr().out
     assert KEY not in printed
     assert "# admin_key is hidden  # environment HUMMINGBIT_ADMIN_KEY" in printed
-    assert "max_hits = 7  # flag --max-hits" in printed
+    assert "max_limit = 7  # flag --max-limit" in printed
     assert main(["config", "show", *flags, "--json"]) == 0
     as_json = capsys.readouterr().out
     assert KEY not in as_json
     found = json.loads(as_json)
-    assert found["max_hits"] == {"value": 7, "origin": "flag --max-hits"}
+    assert found["max_limit"] == {"value": 7, "origin": "flag --max-limit"}
     assert found["admin_key"] == {"hidden": True, "origin": "environment HUMMINGBIT_ADMIN_KEY"}
     assert set(found) == set(Settings.model_fields)
     file = tmp_path / "settings.toml"
     file.write_text(printed)
     monkeypatch.delenv("HUMMINGBIT_ADMIN_KEY")
     again = load_settings(config_file=file).settings
-    expected = Settings(data_dir=Path(flags[1]), access_log=False, max_hits=7)
+    expected = Settings(data_dir=Path(flags[1]), access_log=False, max_limit=7)
     assert again == expected
     assert len(settings_to_toml(load_settings())) == len(Settings.model_fields)
 

@@ -180,9 +180,12 @@ def test_bodies_that_come_slowly_hold_up_nobody(tmp_path: Path) -> None:
             assert client.post(f"{path}/search/batch", json=batch).status_code == 200
 
 
-def test_imports_that_come_slowly_hold_up_no_write(tmp_path: Path) -> None:
+def test_imports_that_come_slowly_hold_up_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = "/v1/collections/c"
-    limits = Settings(concurrent_writes=1, request_timeout=0)
+    monkeypatch.setattr(Settings, "concurrent_writes", 1)
+    limits = Settings(request_timeout=0)
     with running_service(make_data_folder(tmp_path), limits) as client, ExitStack() as slow:
         client.put(path, json={"n_bits": 8})
         for _ in range(4):

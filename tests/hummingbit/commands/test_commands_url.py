@@ -203,9 +203,11 @@ def test_an_import_of_which_nothing_is_taken_leaves_no_collection(
 ) -> None:
     source, target = (make_data_folder(tmp_path / name) for name in ("source", "target"))
     with DataFolder(source, writable=True) as folder:
-        folder.create_collection("c", n_bits=8).upsert([Document("long", code="00")])
+        folder.create_collection("c", n_bits=8).upsert(
+            [Document("long", code="00", payload={"list": [1, 2, 3]})]
+        )
     assert main(["index", "export", "c", str(tmp_path / "e"), "--data-dir", str(source)]) == 0
-    with running_service(target, Settings(max_id_length=3)) as client:
+    with running_service(target, Settings(max_payload_values=3)) as client:
         url = ["--url", str(client.base_url)]
         assert main(["index", "import", "c", str(tmp_path / "e"), *url]) == 1
         assert "c: 1 document refused" in capsys.readouterr().err

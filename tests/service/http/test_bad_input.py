@@ -262,18 +262,15 @@ def test_names_in_problems_are_as_they_are_written_on_one_line(client: httpx.Cli
         assert response.json()["detail"] == f"there is no collection {shown}"
 
 
-def test_limits_of_the_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
-    limits = Settings(
-        max_body_bytes=2000,
-        max_bulk_body_bytes=4000,
-        max_text_length=10,
-        max_limit=20,
-        max_hits=30,
-        max_documents=2,
-        max_searches=2,
-        max_inputs=2,
-        max_queries=2,
-    )
+def test_limits_of_requests(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Settings(max_body_bytes=2000, max_bulk_body_bytes=4000, max_limit=20)
+    for name, most in (
+        *(("max_text_length", 10), ("max_hits", 30), ("max_documents", 2)),
+        *(("max_searches", 2), ("max_inputs", 2), ("max_queries", 2)),
+    ):
+        monkeypatch.setattr(Settings, name, most)
     data, path = make_data_folder(tmp_path_factory.mktemp("data")), "/v1/collections/c"
     text = {"text": "apple"}
     with running_service(data, limits) as client:
