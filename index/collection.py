@@ -669,19 +669,14 @@ class Collection(SearchableCollection):
         """Search one generation; return None if a hit or candidate was removed from the store."""
         generation, options = published.generation, search.options
         column = search.code_column
-        ranking: Ranking = HammingRanking(generation, options.radius)
-        if not search.by_distance or column.has_passages:
-            vectors = self.store.read_vectors, self.store.description.keep_vectors
-            texts = published.lexical, published.moments
-            ranking = make_ranking(search, SearchedDocuments(generation, *texts, *vectors, column))
-            if self.n_bits and search.queries.has_words and not published.lexical:
-                check_texts_are_taken(search.queries, self.encoder)
+        ranking, counted = self._rankings(search, published)
         try:
             restricted = self._restricted(search, published, allowed)
             if restricted is None:
                 return None
-            tables = search, ranking, published, allowed, restricted
-            groups, facets = self._groups(*tables), self._facets(*tables)
+            tables = published, allowed, restricted
+            groups = self._groups(search, ranking, *tables)
+            facets = self._facets(search, counted, *tables)
             if groups is None:
                 pages = search.pages(ranking, allowed, restricted)
             else:
@@ -714,6 +709,25 @@ class Collection(SearchableCollection):
             return result
         counted, over = [*zip(*facets, strict=True)] or [(), ()]
         return result._replace(facets=counted, facets_over=over)
+
+    def _rankings(self, search: Search, published: PublishedGeneration) -> tuple[Ranking, Ranking]:
+        """Return the ranking of a search, and that of the documents that its facets count."""
+        generation, options, column = published.generation, search.options, search.code_column
+        if search.by_distance and not column.has_passages:
+            by_distance = HammingRanking(generation, options.radius)
+            return by_distance, by_distance
+        vectors = self.store.read_vectors, self.store.description.keep_vectors
+        texts = published.lexical, published.moments
+        documents = SearchedDocuments(generation, *texts, *vectors, column)
+        ranking = counted = make_ranking(search, documents)
+        if self.n_bits and search.queries.has_words and not published.lexical:
+            check_texts_are_taken(search.queries, self.encoder)
+        if options.facets is not None and options.score_threshold is None:
+            # What reorders or thins the first candidates would leave few to be counted.
+            nearest = copy(search)
+            nearest.options = replace(options, rescore=None, diversity=None)
+            counted = make_ranking(nearest, documents)
+        return ranking, counted
 
     def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
         """Return the analyzer for highlights of texts whose words are not indexed."""

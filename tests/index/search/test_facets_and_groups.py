@@ -27,6 +27,7 @@ from hummingbit.index.operations import count_values
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
+from hummingbit.index.search import Rescore
 from hummingbit.index.store.store import Store
 from tests.support.oracles.filters import passes
 
@@ -175,12 +176,21 @@ SEARCHES: dict[str, tuple[Query, dict[str, Any]]] = {
     "hybrid, unknown words": (Query(code="0007", text="zzzq"), {"ranking": "hybrid"}),
     "bm25, unknown words": (Query(text="zzzq"), {"ranking": "bm25"}),
     "collapsed": (Query(text="moon"), {"ranking": "bm25", "collapse_duplicates": 2}),
+    "rescored": (
+        Query(code="0007", text="moon"),
+        {"ranking": "hamming", "rescore": Rescore("bm25"), "diversity": 0.5},
+    ),
     "filtered": (
         Query(code="0007", text="moon"),
         {"ranking": "hybrid", "filter": parse_filter({"field": "n", "lt": 100})},
     ),
 }
-OVER = {"near a code": "best", "within a radius": "found", "hybrid, unknown words": "best"}
+OVER = {
+    "near a code": "best",
+    "within a radius": "found",
+    "hybrid, unknown words": "best",
+    "rescored": "best",
+}
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -202,7 +212,8 @@ def test_facets_of_a_search_say_what_they_count(
         ]
     else:
         limit = (depth or 30) if over == "best" else 1000
-        whole = collection.search([query], limit, with_payload=True, **options).hits[0]
+        options_of_all = options | {"rescore": None, "diversity": None}
+        whole = collection.search([query], limit, with_payload=True, **options_of_all).hits[0]
         counted = [hit.payload or {} for hit in whole]
     asked = parse_facets({"field": "label", "limit": 100})
     result = collection.search([query], 1, facets=asked, facet_depth=depth, **options)
