@@ -28,6 +28,8 @@ MAX_TITLE = 90
 WIDTH = 100
 """The width of lines that go to a file or a program, and the largest on a terminal."""
 INDENT = " " * 4
+_SIGNS = " \t\r#%*=-_<>!|~`"
+"""Signs of markup around a title."""
 BEFORE, AFTER = "\ue000", "\ue001"
 """Characters for private use, which mark words until a line is cut."""
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -170,7 +172,7 @@ def _first_line(hit: Json) -> str | None:
     One that the id has in it says less than the id.
     """
     first, _, rest = (hit.get("text") or "").lstrip().partition("\n")
-    first = first.lstrip("# ").rstrip()
+    first = first.strip(_SIGNS)
     is_title = 0 < len(first) <= MAX_TITLE and rest and not rest.isspace()
     return first if is_title and first.lower() not in hit["id"].lower() else None
 
@@ -180,7 +182,7 @@ def _without_first_line(
 ) -> tuple[str, list[tuple[int, int]]]:
     """Leave out the first line of a text, and its marks, if it is in the title or id `shown`."""
     first, _, rest = text.partition("\n")
-    is_shown = first.lstrip("# ").strip().lower() in shown.lower()
+    is_shown = first.strip(_SIGNS).lower() in shown.lower()
     if not is_shown or not rest or rest.isspace():
         return text, marks
     begin = len(first) + 1
