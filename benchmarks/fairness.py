@@ -40,8 +40,9 @@ OPTIONS = ("--log-level", "error", "--max-body-bytes", str(16 << 20))
 MAX_BODY_FILE_BYTES = 64 << 20
 LABELS = 50
 MANY = {"limit": 10_000}
-# A cheap search may take this many times as long as alone, or this many milliseconds.
-ALLOWED_RATIO, ALLOWED_MS = 5.0, 15.0
+# Beside the worst that a client may send, so many milliseconds are allowed for 99 of 100 cheap
+# searches, and for the event loop, which answers health checks.
+ALLOWED_MS, ALLOWED_LOOP_MS = 150.0, 300.0
 
 
 class Kind(NamedTuple):
@@ -163,7 +164,7 @@ def _stalling_kinds(
     search: Callable[..., dict[str, Any]],
     upsert: Callable[[int, int], dict[str, Any]],
 ) -> list[Kind]:
-    """Return kinds that would hold the interpreter if they were not cut into slices."""
+    """Return kinds whose parts hold the interpreter lock for long."""
     texts = corpus.queries
 
     def unknown_labels(n: int) -> dict[str, Any]:
@@ -176,7 +177,11 @@ def _stalling_kinds(
     def hits(n: int) -> dict[str, Any]:
         return search(n, limit=100, with_payload=True)
 
+    def numbers(n: int) -> dict[str, Any]:
+        return {"documents": [{"id": f"n{n}", "vector": [n] * 1_900_000}]}
+
     return [
+        Kind("1.9 million numbers", "/documents", numbers, "PUT", clients=2),
         Kind("three writers", "/documents", lambda n: upsert(n, 700), "PUT", clients=3),
         Kind("refused labels", "/labels", unknown_labels, "PUT", clients=2),
         Kind("search by words", "/search", lambda n: search(n, ranking="bm25"), clients=1),
@@ -273,8 +278,8 @@ def print_table(folder: Path, kinds: list[Kind], seconds: float, rounds: int) ->
                 beside_runs.append(measure(address, folder, kind, seconds))
             delay = longest_delay(address)
         alone, beside = _median(alone_runs), _median(beside_runs)
-        allowed = max(ALLOWED_RATIO * alone["p99_ms"], ALLOWED_MS)
-        verdict = "" if beside["p99_ms"] <= allowed else f"  more than {allowed:.1f} ms"
+        verdict = "" if beside["p99_ms"] <= ALLOWED_MS else f"  more than {ALLOWED_MS:.0f} ms"
+        verdict += "" if delay * 1000 <= ALLOWED_LOOP_MS else f"  loop beyond {ALLOWED_LOOP_MS:.0f}"
         print(f"{'nothing':<34}{'':>8}{alone['p50_ms']:>9.2f}{alone['p99_ms']:>9.2f}")
         print(
             f"{kind.name:<34}{kind.clients:>8}{beside['p50_ms']:>9.2f}{beside['p99_ms']:>9.2f}"
