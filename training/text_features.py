@@ -339,17 +339,24 @@ class PrincipalDirections:
         from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - takes a second
 
         size = max(1, min(directions, rows.shape[0] - 1, rows.shape[1] - 1))
+        # Terms of no row take no part in a direction. Of the terms of an encoder that ships, a
+        # corpus has few, and the others would take most of the time.
+        used = np.unique(rows.nonzero()[1])
+        if len(used) <= size:
+            used = np.arange(rows.shape[1])
+        of_used = rows if len(used) == rows.shape[1] else rows[:, used]
         svd = TruncatedSVD(size, random_state=seed)
         self._rows = rows
         self._fitted: Floats | None = None
         if rows.shape[0] <= _ROWS_FOR_DIRECTIONS:
-            self._fitted = np.asarray(svd.fit_transform(rows))
+            self._fitted = np.asarray(svd.fit_transform(of_used))
         else:
             rng = np.random.default_rng(seed)
             sample = rng.choice(rows.shape[0], _ROWS_FOR_DIRECTIONS, replace=False)
-            svd.fit(rows[np.sort(sample)])
-        self.components: Floats = np.asarray(svd.components_)
+            svd.fit(of_used[np.sort(sample)])
+        self.components: Floats = np.zeros((size, rows.shape[1]), svd.components_.dtype)
         """The directions, ``(K, V)``."""
+        self.components[:, used] = svd.components_
 
     def coordinates(self, rows: Rows | slice = slice(None)) -> Floats:
         """Return the coordinates of `rows` along the directions, ``(R, K)``."""
