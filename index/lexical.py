@@ -266,7 +266,7 @@ class Segment:
     def add_word(
         self,
         scores: Scores,
-        terms: Sequence[TermWeight],
+        terms: Sequence[WeighedTerm],
         saturations: npt.NDArray[np.float64],
     ) -> None:
         """Add the largest part of the terms of a word to the `scores` of the documents with one.
@@ -548,15 +548,18 @@ def _best_of(best_of_parts: Sequence[npt.NDArray[np.void]], k: int) -> ScoredRow
 # depend on how the index was built.
 
 
-class TermWeight(NamedTuple):
-    """What a term counts for a word of a query."""
+class WeighedTerm(NamedTuple):
+    """A term that a word of a query matches."""
 
     number: int
+    """The number of the term; -1 if it adds nothing."""
     weight: float
+    """What it counts: an idf times a factor; 0 if no document has the term."""
     repeats: int
     """How often the word occurs in the query."""
-    word: int = 0
+    word: int
     """The number of the word; those of one word follow each other."""
+    term: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -648,7 +651,7 @@ class PostingLists:
 
     def matches(
         self,
-        terms: Sequence[TermWeight],
+        terms: Sequence[WeighedTerm],
         average_length: float,
         dtype: type[np.signedinteger],
         *,
@@ -663,7 +666,7 @@ class PostingLists:
             ]
         )
 
-    def best(self, terms: Sequence[TermWeight], average_length: float, k: int) -> ScoredRows:
+    def best(self, terms: Sequence[WeighedTerm], average_length: float, k: int) -> ScoredRows:
         """Return the `k` best documents, as :meth:`Matches.best` of :meth:`matches` does.
 
         The kernel finds them in one call, which takes 18 µs in place of 24 for a question to 5,217
@@ -717,7 +720,7 @@ def _joined(rows: Sequence[Rows]) -> Rows:
 
 def _scores_of(
     segment: Segment,
-    terms: Sequence[TermWeight],
+    terms: Sequence[WeighedTerm],
     saturations: npt.NDArray[np.float64],
     dtype: npt.DTypeLike,
 ) -> Scores:
@@ -735,7 +738,7 @@ def _scores_of(
     return scores
 
 
-def _at_once(terms: Sequence[TermWeight]) -> Iterator[Sequence[TermWeight]]:
+def _at_once(terms: Sequence[WeighedTerm]) -> Iterator[Sequence[WeighedTerm]]:
     """Split terms into runs of at most :data:`TERMS_AT_ONCE`; those of a word stay together."""
     start = 0
     while len(terms) - start > TERMS_AT_ONCE:
@@ -748,9 +751,9 @@ def _at_once(terms: Sequence[TermWeight]) -> Iterator[Sequence[TermWeight]]:
         yield terms[start:]
 
 
-def _terms_as_arguments(terms: Sequence[TermWeight]) -> tuple[Any, ...]:
+def _terms_as_arguments(terms: Sequence[WeighedTerm]) -> tuple[Any, ...]:
     """Return at most :data:`TERMS_AT_ONCE` terms as arguments of the kernel."""
-    numbers, weights, repeats, words = zip(*terms, strict=True)
+    numbers, weights, repeats, words, _ = zip(*terms, strict=True)
     in_units = array("d", [weight * UNIT for weight in weights])
     return len(terms), array("q", numbers), in_units, array("q", repeats), array("q", words)
 
@@ -773,16 +776,6 @@ MIN_UNUSED = 1 << 16
 NUMBERS_KEPT = 1 << 14
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
-
-
-class WeighedTerm(NamedTuple):
-    """A term that a word of a query matches."""
-
-    term: str
-    weight: float
-    """What it counts: an idf times a factor; 0 if no document has the term."""
-    number: int = -1
-    """The number of the term; -1 if it adds nothing."""
 
 
 class WeighedWord(NamedTuple):
@@ -810,13 +803,10 @@ class WeighedQuery(NamedTuple):
     """Whether openings count twice, as in the hybrid ranking."""
 
     @property
-    def terms(self) -> list[TermWeight]:
+    def terms(self) -> list[WeighedTerm]:
         """What the terms that documents have count."""
         return [
-            TermWeight(term.number, term.weight, word.repeats, at)
-            for at, word in enumerate(self.words)
-            for term in word.terms
-            if term.weight and term.number >= 0
+            term for word in self.words for term in word.terms if term.weight and term.number >= 0
         ]
 
     @property
@@ -828,7 +818,7 @@ class WeighedQuery(NamedTuple):
     def statistics(self) -> dict[str, Any]:
         """The query as JSON values, from which :meth:`LexicalIndex.weigh_again` makes it later."""
         words = [
-            [word.repeats, word.idf, word.is_added, [term[:2] for term in word.terms]]
+            [word.repeats, word.idf, word.is_added, [[term[4], term[1]] for term in word.terms]]
             for word in self.words
         ]
         return {
@@ -942,7 +932,8 @@ class LexicalIndex:
             for (term, factor, is_capped), (number, _, of_all, _) in zip(terms, known, strict=True):
                 idf = of_all + more if of_all else 0.0
                 weight = factor * (own if is_capped and 0 < own < idf else idf)
-                weighed.append(WeighedTerm(term, weight, number if idf else -1))
+                at = number if idf else -1
+                weighed.append(WeighedTerm(at, weight, repeats, len(words), term))
                 most = max(most, weight)
             own_weight = terms[0].factor * own
             words.append(WeighedWord(tuple(weighed), repeats, own_weight, most, is_added))
@@ -957,7 +948,13 @@ class LexicalIndex:
         words = []
         for repeats, idf, is_added, of_word in statistics["words"]:
             terms = [
-                WeighedTerm(str(term), float(weight), self.look_up(term).number if weight else -1)
+                WeighedTerm(
+                    self.look_up(term).number if weight else -1,
+                    float(weight),
+                    int(repeats),
+                    len(words),
+                    str(term),
+                )
                 for term, weight in of_word
             ]
             if not terms:

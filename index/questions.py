@@ -229,7 +229,7 @@ class Reader:
         unknown = [word for word in dict.fromkeys(words) if not encoder.knows(word)]
         corrected = {word: known for word in unknown if (known := encoder.correct(word))}
         numbers = {word: " ".join(VISIBLE.split(word)) for word in words if "." in word}
-        parts = _known_parts(text, VISIBLE, encoder)
+        parts = _known_parts(_names_in(text, VISIBLE), encoder)
         encoded = text
         if corrected or parts:
             encoded = _replace(text, words, {**parts, **numbers, **corrected})
@@ -257,6 +257,7 @@ class _Reading:
         self._known = {word: documents.look_up(documents.term_of(word)) for word in self._words}
         self._unknown = {word for word, some in self._known.items() if not some.frequency}
         self._exact = {word for phrase in syntax.phrases for word in split(phrase, analyzer)}
+        self._names = _names_in(text, analyzer)
         prefixes = _PREFIX.of(text).findall(text) if "*" in text else ()
         self._prefixes = {prefix.lower() for prefix in prefixes}
         self._replaced: dict[str, str] = {}
@@ -272,7 +273,7 @@ class _Reading:
             words += self._other_forms({term.term for word in words for term in word.terms})
         text, encoder = self._syntax.text, self._reader.encoder
         if encoder is not None and self._expands:
-            parts = _known_parts(text, self._documents.analyzer, encoder)
+            parts = _known_parts(self._names, encoder)
             self._replaced = {**parts, **self._replaced}
         encoded = _replace(text, self._words, self._replaced)
         return Question(
@@ -403,7 +404,7 @@ class _Reading:
                 for term in map(term_of, forms):
                     if not look_up(term).is_stop:
                         yield term, factor
-            for word, parts in parts_of_words(text, analyzer):
+            for word, parts in self._names:
                 yield from self._parts(word, [*map(term_of, parts)])
         yield from self._joined_words(split_pieces(text, analyzer))
 
@@ -446,13 +447,18 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.replace(" ", "").isalpha() and text.islower()
 
 
-def _known_parts(text: str, analyzer: Analyzer, encoder: EncoderWords) -> dict[str, str]:
+def _names_in(text: str, analyzer: Analyzer) -> list[tuple[str, list[str]]]:
+    """Return the names in a text that consist of several words, each with its parts."""
+    return [] if _is_plain(text) else [*parts_of_words(text, analyzer)]
+
+
+def _known_parts(
+    names: Sequence[tuple[str, Sequence[str]]], encoder: EncoderWords
+) -> dict[str, str]:
     """Return the names that an encoder does not know, each with its parts, if it knows one."""
-    if _is_plain(text):
-        return {}
     return {
         word: " ".join(parts)
-        for word, parts in parts_of_words(text, analyzer)
+        for word, parts in names
         if not encoder.knows(word) and any(map(encoder.knows, parts))
     }
 
