@@ -298,8 +298,10 @@ def _client() -> httpx.Client:
     if getattr(_local, "process", None) != os.getpid():
         try:
             client = httpx.Client(follow_redirects=False)
-        except (ImportError, ValueError, httpx.InvalidURL) as error:
+        except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
             names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
+            if isinstance(error, OSError):
+                names = "SSL_CERT_FILE"
             raise EndpointError(f"{names} of the environment cannot be used: {error}") from None
         _local.client, _local.process = client, os.getpid()
     opened: httpx.Client = _local.client

@@ -75,7 +75,7 @@ def open_http(
         headers["Authorization"] = f"Bearer {key}"
     try:
         return kind(base_url=base_url, headers=headers, timeout=timeout)
-    except (ImportError, ValueError, httpx.InvalidURL) as error:
+    except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:
         raise _unfit_environment(error) from None
 
 
@@ -136,7 +136,12 @@ def _without_password(address: str) -> str:
 
 
 def _unfit_environment(error: Exception) -> ServiceError:
-    """Return the error for a proxy of the environment that httpx cannot use."""
+    """Return the error for a proxy or certificates of the environment that httpx cannot use."""
+    if isinstance(error, OSError):
+        value = os.environ.get("SSL_CERT_FILE", "")
+        reason = error.strerror or type(error).__name__
+        message = f"SSL_CERT_FILE is {value[:80]!r}, which is no file of certificates: {reason}"
+        return ServiceError(message)
     for scheme in ("http", "https", "all"):
         name, value = _variable(scheme) or ("", "")
         if name and value.startswith("socks") and isinstance(error, ImportError):

@@ -128,6 +128,11 @@ def test_a_password_in_an_address_is_not_shown(send: Ask, nobody: str) -> None:
         ({"HTTP_PROXY": "ftp://proxy"}, r"HTTP_PROXY is 'ftp://proxy', which is no address"),
         ({"https_proxy": "http://[::1"}, r"https_proxy is 'http://\[::1', which is no address"),
         ({"HUMMINGBIT_URL": "here"}, r"HUMMINGBIT_URL is 'here'; it must begin with http://"),
+        (
+            {"SSL_CERT_FILE": "/no/such.pem"},
+            r"SSL_CERT_FILE is '/no/such.pem', which is no file of certificates: No such file",
+        ),
+        ({"SSL_CERT_FILE": __file__}, r"SSL_CERT_FILE is '.*', which is no file of certificates"),
     ],
 )
 def test_a_variable_that_cannot_be_used_is_named(
