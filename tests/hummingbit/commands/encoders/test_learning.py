@@ -109,7 +109,7 @@ def test_codes_that_find_more_take_over(tmp_path: Path, learned: Path) -> None:
     assert (trial["documents"], trial["queries"]) == (400, 40)
     assert trial["chance"] == pytest.approx(0.25, abs=0.03)
     assert trial["after"].keys() == {"hamming", "asymmetric", "bm25", "hybrid"}
-    assert [*tmp_path.glob("jobs/*/*")] == []
+    assert {path.name for path in tmp_path.glob("jobs/*/*")} <= {"training.log"}
 
 
 def test_codes_that_find_no_more_leave_nothing_behind(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_codes_that_find_no_more_leave_nothing_behind(tmp_path: Path) -> None:
     with DataFolder(tmp_path, writable=False) as folder:
         assert [*folder.collections()] == ["notes-1"]
         assert folder.encoders.names() == []
-    assert [*tmp_path.glob("jobs/*/*")] == []
+    assert {path.name for path in tmp_path.glob("jobs/*/*")} <= {"training.log"}
 
 
 def test_the_gate_needs_a_gain_by_a_test_and_no_loss() -> None:
@@ -233,7 +233,7 @@ def test_an_interruption_keeps_what_is_served_and_leaves_nothing_of_learning(
         assert "stopped learning; notes is searched as before" in process.stdout.read()
         assert process.wait(60) == 0
     data = tmp_path / "notes-data"
-    assert [*data.glob("jobs/*/*")] == []
+    assert {path.name for path in data.glob("jobs/*/*")} <= {"training.log"}
     assert main(["search", "notes", "noise1", "--data-dir", str(data)]) == 0
     with running_service(data) as client:
         (job,) = client.get("/v1/jobs").json()["jobs"]
