@@ -923,7 +923,8 @@ class LexicalIndex:
             question = self.read(question)
         if question.words is None:
             raise ValueError("a question that was not read by the words of documents has no words")
-        words, look_up = [], self.look_up
+        words: list[WeighedWord] = []
+        look_up = self.look_up
         more = self._idf_of_more if hybrid else 0.0
         for terms, repeats, is_added in question.words:
             known = [look_up(term.term) for term in terms]
@@ -945,7 +946,7 @@ class LexicalIndex:
         Raises:
             ValueError, TypeError, KeyError: if they are not statistics of a query.
         """
-        words = []
+        words: list[WeighedWord] = []
         for repeats, idf, is_added, of_word in statistics["words"]:
             terms = [
                 WeighedTerm(
