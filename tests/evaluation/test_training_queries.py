@@ -38,7 +38,6 @@ from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import gather
 from tests.support.corpora import topic_documents
 from tests.support.encoders import text_encoder
-from tests.support.recipes import train_in_few_batches
 from tests.support.service import running_service, wait_for_job
 from tests.support.trainers import external_trainer
 
@@ -51,11 +50,11 @@ MEASURING_COMMANDS = {
     "label judged",
     "label retrain",
     "coherence",
-    "quickstart",
 }
 """Commands that can measure with queries that an encoder learned from."""
 HELD_OUT_COMMANDS = {
     "demo": "its queries are documents held out, and questions of people",
+    "quickstart": "measures with documents held out, and with judged queries before it learns",
     "train": "measures with documents held out",
     "distill": "measures with documents held out",
     "index train": "measures with documents held out",
@@ -103,7 +102,7 @@ OTHER_ROUTES = """
 /v1/collections/{name}/judgements /v1/collections/{name}/judgements/pool
 /v1/collections/{name}/labels/export /v1/collections/{name}/judgements/export
 /v1/collections/{name}/train /v1/collections/{name}/labels/import /v1/jobs/{id}/confirm
-/v1/jobs/{id}/take-back
+/v1/jobs/{id}/take-back /v1/collections/{name}/faiss /v1/collections/{name}/faiss/documents
 """
 MEASURING_FUNCTIONS = {
     *("evaluate_encoder", "evaluate_rankings", "measure_rankings"),
@@ -119,7 +118,7 @@ OTHER_FUNCTIONS = {
     ),  # of codes, scores or lists, without an encoder
     # Measured with queries that their callers have chosen:
     *("classifier_baseline", "collection_classifier_baseline", "judged_curve"),
-    "soft_class_scores",
+    *("soft_class_scores", "known_items", "same_label"),
     # Given what was measured:
     *("by_ranking", "on_common_queries", "to_evaluation", "parse_report", "read_report"),
 }
@@ -523,32 +522,6 @@ def test_the_coherence_level_of_a_report_says_it(folder: Path) -> None:
         text = FORMATS[name].write(job, None) or ""
         assert text.index("Coherence level") < text.index(WARNING)
         assert f"learned from {len(LEARNED)}" in text
-
-
-def test_quickstart_says_it_of_judged_queries(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    train_in_few_batches(monkeypatch)
-    lines = [
-        {"id": document.id, "text": document.text, "label": document.labels[0]}
-        for document in LEARNED
-    ]
-    Path("corpus.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert main(["quickstart", "corpus.jsonl", "--no-serve", "--bits", "16"]) == 0
-    capsys.readouterr()
-    with DataFolder(Path("corpus-data"), writable=False) as data:
-        encoder = data.encoders.load("corpus")
-    is_learned = encoder.learned.contain([document.text for document in LEARNED])
-    some = [item for item, known in zip(LEARNED, is_learned, strict=True) if known][:20]
-    Path("q.jsonl").write_text(
-        "\n".join(json.dumps({"id": document.id, "text": document.text}) for document in some)
-    )
-    Path("q.qrels").write_text("".join(f"{document.id} 0 {document.id} 1\n" for document in some))
-    command = ["quickstart", "corpus.jsonl", "--no-serve", "--bits", "16", "--data-dir", "again"]
-    assert main([*command, "--queries", "q.jsonl", "--qrels", "q.qrels"]) == 0
-    printed = capsys.readouterr().out
-    assert printed.index(WARNING) < printed.index("tie-averaged")
 
 
 def test_scores_of_the_estimator_say_it(folder: Path) -> None:

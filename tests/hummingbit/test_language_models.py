@@ -17,6 +17,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import OF_MODELS
 from hummingbit.index.records import Query
 from hummingbit.index.search import Hybrid
+from hummingbit.service.jobs.store import JobStore
 from hummingbit.training import networks
 from tests.support.encoders import WORDS
 from tests.support.models import public_model, write_model
@@ -192,8 +193,10 @@ def test_quickstart_takes_a_model(
     monkeypatch.chdir(tmp_path)
     write_documents(tmp_path / "d.jsonl", texts(80))
     assert main(["quickstart", "d.jsonl", "--no-serve", "--bits", "16", "--model", str(model)]) == 0
-    encoder = load_encoder(tmp_path / "d-data/encoders/d")
-    assert encoder.metadata["method"] == "model"
+    store = JobStore(tmp_path / "d-data" / "jobs" / "jobs.sqlite")
+    (job,) = store.last(10)
+    store.close()
+    assert (job.state, job.spec["method"]) == ("done", "model")
 
 
 def test_a_public_model_finds_what_has_no_word_in_common(tmp_path: Path) -> None:
@@ -256,9 +259,10 @@ def test_labels_are_learned_from_words_beside_the_model(
         inputs = {"inputs": [{"text": text} for text in documents[:5]]}
         answer = client.post("/v1/encoders/m/encode", json=inputs).json()["codes"]
         assert answer == [bytes(code.tolist()).hex() for code in encoder.encode(documents[:5])]
-        # A misspelt word of a query is read by the classes as the known one; the answer says so.
-        asked = "eigen norm basis kernal"
-        body = {"text": asked, "ranking": "asymmetric", "limit": 81}
+        # A misspelt word of a query is read as the known one; the answer says so.
+        asked = "eigen norm basis kernel"
+        misspelt = asked.replace("kernel", "kernal")
+        body = {"text": misspelt, "ranking": "asymmetric", "limit": 81}
         found = client.post("/v1/collections/c/search", json=body).json()
         assert found["corrected"] == [["kernal", "kernel"]]
         signs = unpack_codes(encoder.encode(documents)).astype(np.float32) * 2 - 1
