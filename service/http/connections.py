@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -152,6 +152,17 @@ class _Parser(HttpRequestParser):
             self._read_on(data[upgrade.args[0] :])
 
 
+class _Transport:
+    """The transport of a connection, which something else closes."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self._transport = transport
+        self.close = close
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class _Connection(HttpToolsProtocol):
     """uvicorn's protocol of a connection, with limits."""
 
@@ -214,6 +225,7 @@ class _Connection(HttpToolsProtocol):
             self._waits_since = None
             super().on_headers_complete()
             self.cycle.keep_alive = self.cycle.keep_alive and not self._is_last
+            self.cycle.transport = _Transport(self.transport, self.end)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         self._unproductive = 0
@@ -231,6 +243,15 @@ class _Connection(HttpToolsProtocol):
             self._waits_since = self.loop.time()
             if self._has_ended:
                 self.transport.close()
+
+    def end(self) -> None:
+        """Close the connection, after a while if the rest of a body is on its way."""
+        if self.cycle.more_body and not self.transport.is_closing():
+            self._is_refused, self._waits_since = True, self.loop.time()
+            self.flow.resume_reading()
+            self.transport.write_eof()
+        else:
+            self.transport.close()
 
     def read_on(self, rest: bytes) -> None:
         """Read a request to upgrade again, as one that asks for nothing, with what follows it.
