@@ -130,6 +130,7 @@ eval-gate: retrieval ## Test the demo, and compare the retrieval of ssb-vae and 
 
 .PHONY: readme-figures
 readme-figures: $(VENV)/.dev ## Measure the figures of the README anew, and print its two tables
+	$(BIN)/python -m experiments.questions.table --half report
 	$(BIN)/python -m benchmarks.readme_figures
 
 .PHONY: bench
