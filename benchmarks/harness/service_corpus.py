@@ -67,7 +67,7 @@ def make_corpus(folder: Path, documents: int) -> Corpus:
     """
     rng = np.random.default_rng(0)
     encoder = Encoder(
-        features=TextFeatures(vocabulary=[f"w{i:05d}" for i in range(WORDS)], l2_normalize=True),
+        features=TextFeatures(vocabulary=[_word(i) for i in range(WORDS)], l2_normalize=True),
         layers=[
             _first_layer(rng),
             _layer(rng, HIDDEN, HIDDEN, (2 / HIDDEN) ** 0.5),
@@ -105,7 +105,12 @@ def _first_layer(rng: np.random.Generator) -> Layer:
     return Layer(weight.astype(np.float32), np.zeros(HIDDEN, dtype=np.float32), "relu")
 
 
+def _word(number: int) -> str:
+    """Return the name of a word: letters alone, as names with digits are read in several forms."""
+    return "w" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:05d}")
+
+
 def _texts(rng: np.random.Generator, count: int) -> list[str]:
     topics = rng.integers(0, TOPICS, (count, 1))
     words = topics + TOPICS * rng.integers(0, WORDS // TOPICS, (count, WORDS_PER_TEXT))
-    return [" ".join(f"w{word:05d}" for word in row) for row in words.tolist()]
+    return [" ".join(map(_word, row)) for row in words.tolist()]
