@@ -251,14 +251,28 @@ class Encoder:
 
         There are none if it has no table of words, or no word of this term.
         """
-        features = self.features
-        if not isinstance(features, TextFeatures) or self.metadata.get("method") not in TABLES:
-            return ()
+        return self._term_table(analyzer).neighbours(term) if self._has_table_of_words else ()
+
+    def knows_neighbours(self, analyzer: Analyzer) -> bool:
+        """Tell whether :meth:`neighbours` need build no table, which takes a second."""
+        return not self._has_table_of_words or analyzer in self._term_tables
+
+    def prepare_neighbours(self, analyzer: Analyzer) -> None:
+        """Build what the first call of :meth:`neighbours` would otherwise wait for."""
+        if self._has_table_of_words:
+            self._term_table(analyzer)
+
+    @property
+    def _has_table_of_words(self) -> bool:
+        return isinstance(self.features, TextFeatures) and self.metadata.get("method") in TABLES
+
+    def _term_table(self, analyzer: Analyzer) -> TermTable:
         table = self._term_tables.get(analyzer)
         if table is None:
-            table = TermTable(features.vocabulary, self.layers[0].weight, analyzer.stem)
+            assert isinstance(self.features, TextFeatures)  # noqa: S101 - asked only then
+            table = TermTable(self.features.vocabulary, self.layers[0].weight, analyzer.stem)
             self._term_tables[analyzer] = table
-        return table.neighbours(term)
+        return table
 
     @cached_property
     def _term_tables(self) -> dict[Analyzer, TermTable]:

@@ -935,8 +935,12 @@ class Collection(SearchableCollection):
     def is_built_for(self, ranking: str | None) -> bool:
         """See :meth:`hummingbit.index.backend.CollectionBackend.is_built_for`."""
         published = self._published_index.published
-        needs_words = self.ranking in BY_WORDS or ranking in BY_WORDS
-        return published is not None and not (needs_words and published.lexical is None)
+        if published is None or not (self.ranking in BY_WORDS or ranking in BY_WORDS):
+            return published is not None
+        lexical, encoder = published.lexical, self.encoder
+        if lexical is None:
+            return False
+        return encoder is None or encoder.knows_neighbours(lexical.analyzer)
 
     def build_index(self) -> None:
         """Build the index and the encoder's tables, where missing, so that no search has to.
@@ -946,10 +950,12 @@ class Collection(SearchableCollection):
         """
         if self.encoder is not None:
             self.encoder.prepare()
-        if self.ranking in BY_WORDS:
-            self._published_index.current_with_lexical()
-        else:
+        if self.ranking not in BY_WORDS:
             self._published_index.current()
+            return
+        lexical = self._published_index.current_with_lexical().lexical
+        if self.encoder is not None and lexical is not None:
+            self.encoder.prepare_neighbours(lexical.analyzer)
 
     def ingest(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,9 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
+from hummingbit.index.catalog import shipped_encoder
 from hummingbit.index.collection import Collection
+from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.facets import parse_facets
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
@@ -175,3 +179,17 @@ def test_pages_have_the_same_words_whatever_is_written(collection: Collection) -
     rest = collection.search([Query(text="telephone mirror")], 7, cursor=cursor).hits[0]
     assert [hit.id for hit in first.hits[0]] + [hit.id for hit in rest] == whole
     collection.delete(["new", *(f"m{at}" for at in range(9))])
+
+
+def test_a_collection_that_is_ready_has_what_words_by_meaning_need(tmp_path: Path) -> None:
+    """A service asks this before it searches where other requests would wait."""
+    folder = shipped_encoder()
+    assert folder is not None
+    with DataFolder(tmp_path, writable=True, indexed=False) as data:
+        data.encoders.install(folder, "english")
+        collection = data.create_collection("c", encoder="english")
+        collection.upsert([Document("a", "a bent mirror")])
+        assert not collection.is_built_for("hybrid")
+        collection.build_index()
+        assert collection.is_built_for("hybrid")
+        assert collection.is_built_for("hamming")
