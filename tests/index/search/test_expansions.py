@@ -188,6 +188,7 @@ def test_a_collection_that_is_ready_has_what_words_by_meaning_need(tmp_path: Pat
     with DataFolder(tmp_path, writable=True, indexed=False) as data:
         data.encoders.install(folder, "english")
         collection = data.create_collection("c", encoder="english")
+        assert isinstance(collection, Collection)
         collection.upsert([Document("a", "a bent mirror")])
         assert not collection.is_built_for("hybrid")
         collection.build_index()
