@@ -31,13 +31,15 @@ OF_THE_REPOSITORY = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
+    "experiments/leaderboard/README.md": "leaderboard.md",
+    "experiments/ssb_vae/paper.md": "ssb-vae-paper.md",
 }
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that do not lie in docs/."""
     for source, target in OF_THE_REPOSITORY.items():
-        text = (ROOT / source).read_text().replace("](docs/", "](")
+        text = re.sub(r"\]\((\.\./)*docs/", "](", (ROOT / source).read_text())
         for name, page in OF_THE_REPOSITORY.items():
             text = text.replace(f"]({name}", f"]({page}")
         files.append(File.generated(config, target, content=text))
