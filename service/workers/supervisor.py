@@ -78,7 +78,7 @@ def serve_by_workers(settings: Settings) -> None:
     if settings.backend != "local":
         message = "it must be 0 with the backend milvus; start more services instead"
         raise DataFolderError(f"workers is {settings.workers}; {message}")
-    if os.name != "posix":
+    if not hasattr(os, "fork"):
         raise DataFolderError(f"workers is {settings.workers}; it must be 0 on Windows")
     check_address(settings)
     with (

@@ -23,9 +23,10 @@ DELETED = {"tests"}
 
 
 def requirements() -> list[Requirement]:
-    """Return what the project itself needs, without extras."""
+    """Return what the project itself needs, and its service."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return [Requirement(text) for text in project["dependencies"]]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["serve"]]
+    return [Requirement(text) for text in needed]
 
 
 def installed_sizes() -> dict[str, int]:

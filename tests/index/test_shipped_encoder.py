@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     write_artifact(package / "english", text_encoder(), TEXTS)
+    monkeypatch.delitem(sys.modules, "hummingbit_models", raising=False)
     monkeypatch.syspath_prepend(str(package.parent))
     importlib.invalidate_caches()
     return package / "english"

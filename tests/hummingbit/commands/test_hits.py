@@ -24,7 +24,10 @@ def printed(capsys: pytest.CaptureFixture[str], *hits: dict[str, Any]) -> list[s
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_hit_has_its_title_its_fields_and_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hit_has_its_title_its_fields_and_its_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     assert printed(capsys, hit()) == [
         " 1  spamassassin  43%",
         "    P-1000 · price 70.2 · stock yes",
