@@ -161,7 +161,7 @@ def test_a_threshold_of_relevance_keeps_the_best_in_their_order(
     scored = store.similarity_search_with_relevance_scores("foo bar", k=36, ranking=ranking)
     assert [item for item, _ in scored] == best
     assert best[0].page_content in ("foo bar", "bar foo")
-    assert scored[0][1] > 0.8
+    assert scored[0][1] > 0.5
     assert len({relevance for _, relevance in scored}) > 2
     for threshold in (0.1, 0.3, scored[0][1]):
         some = store.similarity_search_with_relevance_scores(

@@ -134,7 +134,7 @@ def test_files_that_are_not_in_the_format(files: Path, tmp_path: Path) -> None:
         LocalRetrieval(tmp_path).load_data()
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0 d0 1\n")
-    with pytest.raises(ReadError, match=r"test.tsv:2: must be a query, a document"):
+    with pytest.raises(ReadError, match=r"test.tsv:2: has 1 cell; there must be 3"):
         LocalRetrieval(tmp_path).load_data()
     (tmp_path / "qrels" / "test.tsv").write_text("q0\td0\t1\n")
     (tmp_path / "queries.jsonl").write_text('{"id": "q0"}\n')
