@@ -963,6 +963,7 @@ def test_two_evaluations_are_run_and_compared_without_a_mouse(
 def test_under_hybrid_a_hit_shows_its_score_first(browser: Browser, address: str) -> None:
     with watched_page(browser, address) as shown:
         shown.open("search?collection=plain")
+        shown.open_options()
         shown.page.get_by_label("Query", exact=True).fill("bread flour")
         shown.page.get_by_label("Ranking").first.select_option("hybrid")
         shown.page.get_by_role("button", name="Search", exact=True).click()
@@ -977,6 +978,7 @@ def test_hits_are_grouped_and_facets_narrow_the_search(browser: Browser, address
     with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("search?collection=plain")
+        shown.open_options()
         page.get_by_label("Query", exact=True).fill("bread matrix")
         page.get_by_label("Group by").fill("label")
         page.get_by_label("Count values of").fill("label")
@@ -999,6 +1001,7 @@ def test_documents_are_recommended_by_examples(
     with watched_page(browser, address) as shown:
         page = shown.page
         shown.open("search?collection=plain")
+        shown.open_options()
         page.get_by_role("button", name="Examples", exact=True).click()
         page.get_by_label("Query", exact=True).fill("document-1\ndocument-5")
         page.get_by_label("Unlike").fill("document-7")
