@@ -54,7 +54,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     shutil.copytree(DEMO, folder, ignore=shutil.ignore_patterns("jobs"))
     with running_service(folder, Settings(request_timeout=300)) as client:
         client.timeout = httpx.Timeout(300)
-        action = {"add": {"alias": "docs", "collection": "docstrings"}}
+        real = client.get("/v1/collections/docstrings").json()["name"]
+        action = {"add": {"alias": "docs", "collection": real}}
         client.post("/v1/aliases", json={"actions": [action]}).raise_for_status()
         yield client
 
