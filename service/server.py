@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import gc
 import logging
 import math
 import signal
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -36,6 +39,18 @@ except ImportError:  # Windows, where sockets are no files
 SWITCH_SECONDS = 0.0005
 # The number of connections that may wait to be accepted.
 BACKLOG = 2048
+# The time in which clients that are connecting finish after the port takes no others.
+HANDSHAKE_SECONDS = 0.1
+# Linux's number of an option that Python does not name.
+SO_ATTACH_FILTER = 26
+# A classic BPF program on a TCP segment: code, jumps if true and if false, operand.
+ONLY_CONNECTED = (
+    (0x30, 0, 0, 13),  # load the byte of flags
+    (0x54, 0, 0, 0x12),  # keep ACK and SYN
+    (0x15, 0, 1, 0x02),  # is it SYN without ACK, which asks for a connection?
+    (0x06, 0, 0, 0),  # then drop the segment
+    (0x06, 0, 0, 0xFFFFFFFF),  # else take all of it
+)
 
 _log = logging.getLogger("hummingbit.service")
 
@@ -98,12 +113,14 @@ def run_server(
     settings: Settings,
     listeners: list[socket.socket],
     on_ready: Callable[[], object],
+    *,
     trusted_proxies: str | None = None,
+    shares_port: bool = False,
 ) -> None:
     """Serve `app` until SIGINT, SIGTERM or SIGHUP; call `on_ready` once it accepts requests.
 
     `trusted_proxies` are the addresses whose headers name the client of a request, by default that
-    of this machine.
+    of this machine. With `shares_port`, other processes accept from the same listeners.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     # All objects so far are kept, so the collector need not visit them again and again.
@@ -112,6 +129,7 @@ def run_server(
     connections = limited_connections(settings)
     config = server_config(app, settings, connections, trusted_proxies)
     server = _Server(config, connections, app, settings.shutdown_delay, on_ready)
+    server.shares_port = shares_port
     with _stop_on_signals(server):
         server.run(sockets=listeners)
 
@@ -204,6 +222,22 @@ def bind_listener(host: str, port: int, write_timeout: float = 30.0) -> Iterator
         yield listener
 
 
+def hold_back_clients(listener: socket.socket) -> None:
+    """Let the system ignore clients that ask `listener` for a connection; others stay.
+
+    A port that closes resets what nobody has accepted yet. Nothing arrives between the last that is
+    accepted and the end of the port if nobody can connect. A client asks again after a second, and
+    is refused then. Systems other than Linux cannot do so.
+    """
+    if sys.platform != "linux" or listener.family == socket.AF_UNIX:
+        return
+    program = ctypes.create_string_buffer(
+        b"".join(struct.pack("HBBI", *instruction) for instruction in ONLY_CONNECTED)
+    )
+    given = struct.pack("HL", len(ONLY_CONNECTED), ctypes.addressof(program))
+    listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, given)
+
+
 def ending_signals() -> list[signal.Signals]:
     """Return the signals on which a service ends in order.
 
@@ -232,6 +266,7 @@ class _Server(uvicorn.Server):
         self._app = app
         self._delay = delay
         self._on_ready = on_ready
+        self.shares_port = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept requests, and exempt all objects so far from garbage collection."""
@@ -244,6 +279,10 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the port, answer the connections that wait or are open, and end."""
         copies = [listener.dup() for listener in sockets or ()]
+        if not self.shares_port:
+            for copy in copies:
+                hold_back_clients(copy)
+            await asyncio.sleep(HANDSHAKE_SECONDS)
         for server in self.servers:
             server.close()
         for copy in copies:

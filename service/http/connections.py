@@ -37,7 +37,7 @@ READ_BYTES = 16 << 10
 # After a refusal, what arrives is discarded for so long; else a client may lose the response.
 LINGER_SECONDS = 2.0
 # The time that an idle connection has to send a request after the service is told to stop.
-LAST_REQUEST_SECONDS = 0.5
+LAST_REQUEST_SECONDS = 1.0
 CHECKS_IN_A_TIMEOUT = 10
 
 
@@ -239,10 +239,14 @@ class _Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         is_last = not self.pipeline
         super().on_response_complete()
-        if is_last:
+        if not is_last:
+            self.cycle.keep_alive = self.cycle.keep_alive and not self._is_last
+        else:
             self._waits_since = self.loop.time()
             if self._has_ended:
                 self.transport.close()
+            elif self._is_last:
+                self.loop.call_later(LAST_REQUEST_SECONDS, super().shutdown)
 
     def end(self) -> None:
         """Close the connection, after a while if the rest of a body is on its way."""
@@ -289,11 +293,17 @@ class _Connection(HttpToolsProtocol):
             self.transport.close()
 
     def shutdown(self) -> None:
-        """Answer the request under way, or one that is about to arrive, and close."""
-        if self._waits_since is None or self._is_refused:
+        """Answer the request under way, or one that is about to arrive, and close.
+
+        A client whose response has begun was told that the connection stays, so it may send another
+        request.
+        """
+        is_waiting = self._waits_since is not None
+        if self._is_refused or not (is_waiting or self.cycle.response_started):
             super().shutdown()
-        else:
-            self._is_last = True
+            return
+        self._is_last = True
+        if is_waiting:
             self.loop.call_later(LAST_REQUEST_SECONDS, super().shutdown)
 
     def _is_answering(self) -> bool:

@@ -44,10 +44,12 @@ from hummingbit.service.http.monitoring import MULTIPROCESS
 from hummingbit.service.logs import configure_logs
 from hummingbit.service.server import (
     BACKLOG,
+    HANDSHAKE_SECONDS,
     announce,
     bind_listener,
     check_address,
     ending_signals,
+    hold_back_clients,
     run_server,
     tell_of_missing_kernel,
 )
@@ -211,6 +213,8 @@ class _Supervisor:
                     self._start([worker for worker in workers if worker.is_due])
             finally:
                 self._stopping.set()
+                hold_back_clients(self._listener)
+                time.sleep(HANDSHAKE_SECONDS)
                 self._listener.close()
                 for some in (self._readers, [self._writer]):
                     for worker in some:
@@ -298,7 +302,7 @@ def _read(settings: Settings, role: Role, listener: socket.socket) -> None:
     with settings.location.open(writable=False, follow=True) as folder:
         app = create_app(folder, settings, writer=Path(role.writer))
         app.state.keyring.is_required |= role.keys_required
-        run_server(app, settings, [listener], _print_ready)
+        run_server(app, settings, [listener], _print_ready, shares_port=True)
 
 
 def _print_ready() -> None:
