@@ -99,7 +99,7 @@ docs: $(VENV)/.dev ## Build the documentation as a site in build/docs; a broken 
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 .PHONY: package
-package: $(VENV)/.dev ## Build the wheels, install each into a clean environment, and use it there
+package: $(VENV)/.dev ## Build the wheels, use each in a clean environment, and rehearse a release
 	$(BIN)/python -m pytest -m package -s tests/package
 
 # The encoders and collections that the gate compares with evaluation-baseline/.
