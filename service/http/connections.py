@@ -52,6 +52,7 @@ class Connections:
         self._by_address: Counter[str] = Counter()
         self._connected: set[_Connection] = set()
         self._settings: dict[str, Any] | None = None
+        self.are_ending = False
 
     @property
     def open(self) -> int:
@@ -65,6 +66,7 @@ class Connections:
 
     async def accept_waiting(self, listeners: Iterable[socket.socket]) -> None:
         """Accept the connections that wait, which the end of the port would reset."""
+        self.are_ending = True
         loop = asyncio.get_running_loop()
         for listener in listeners:
             with suppress(BlockingIOError):
@@ -187,6 +189,8 @@ class _Connection(HttpToolsProtocol):
             self.transport.abort()
         elif reason is not None:
             self._refuse(503, "too_many_connections", reason)
+        elif self._connections.are_ending:
+            self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
