@@ -60,7 +60,13 @@ from hummingbit.index.languages import AUTO, check_language
 from hummingbit.index.lexical import LexicalIndex
 from hummingbit.index.operations import Answer, Work, ask
 from hummingbit.index.owned import OwnedIndex, OwnedIndexes
-from hummingbit.index.passages import PASSAGE_BITS, DocumentCodes, PassageCodes, Passages
+from hummingbit.index.passages import (
+    PASSAGE_BITS,
+    CodeColumn,
+    DocumentCodes,
+    PassageCodes,
+    Passages,
+)
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.query_syntax import PLAIN, QueryText, read_query_text, words_in_order
 from hummingbit.index.questions import Question, Reader
@@ -73,6 +79,7 @@ from hummingbit.index.rankings import (
     OF_MODELS,
     Bm25Ranking,
     HammingRanking,
+    RankedRows,
     Ranking,
     SearchedDocuments,
     make_ranking,
@@ -778,29 +785,28 @@ class Collection(SearchableCollection):
         if facets is None:
             return None
         columns = [self._column(facet.field, published) for facet in facets]
+        column, everything = search.code_column, max(1, len(published.generation))
 
-        def mask(by: Ranking, query: EncodedQueries, count: int, rows: Rows | None) -> Mask:
+        def mask(hits: list[RankedRows]) -> Mask:
             found = np.zeros(published.last_row + 1, dtype=np.bool_)
-            for ranked in by.rank(query, count, rows):
-                found[search.code_column.document_row(ranked.rows)] = True
+            for ranked in hits:
+                found[column.document_row(ranked.rows)] = True
             return found
 
         counted: list[tuple[list[FacetResult], FacetsOver]] = []
-        everything = max(1, len(published.generation))
         for position, (query, rows) in enumerate(search.each_query(allowed, restricted)):
             over = search.facets_over(position)
             if over == "words":
-                assert published.lexical is not None  # noqa: S101 - the search needs words
-                selected = mask(Bm25Ranking(published.lexical), query, everything, rows)
+                selected = mask(_with_words(query, published, rows, column))
                 if search.ranking != BM25 and not selected.any():
                     over = "best"
             if over == "best":
                 depth = search.options.facet_depth or FACET_DEPTH
-                selected = mask(ranking, query, depth, rows)
+                selected = mask(ranking.rank(query, depth, rows))
             elif search.queries.is_only_filter(position):
                 selected = self._selected(published, rows)
             elif over == "found":
-                selected = mask(ranking, query, everything, rows)
+                selected = mask(ranking.rank(query, everything, rows))
             counted.append(([*map(count_facet, facets, columns, repeat(selected))], over))
         return counted
 
@@ -1303,6 +1309,16 @@ class Collection(SearchableCollection):
 
 
 PAGE = 1000
+
+
+def _with_words(
+    query: EncodedQueries, published: PublishedGeneration, rows: Rows | None, column: CodeColumn
+) -> list[RankedRows]:
+    """Return what has a word of a query, of the documents with `rows`, None for all."""
+    if rows is not None:
+        rows = column.rows_of_documents(rows, published.generation)
+    assert published.lexical is not None  # noqa: S101 - a search that counts these needs words
+    return Bm25Ranking(published.lexical).rank(query, max(1, len(published.generation)), rows)
 
 
 def local_collection(collection: CollectionBackend, lacks: str) -> Collection:

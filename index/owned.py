@@ -32,7 +32,6 @@ from hummingbit.index.generations import (
 from hummingbit.index.languages import AUTO, analyzer_of, find_language
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
-from hummingbit.index.passages import PASSAGE_BITS
 from hummingbit.index.store.fields import MatchingRows
 from hummingbit.index.store.store import LANGUAGE_TEXTS, Store
 
@@ -185,11 +184,7 @@ class OwnedIndex:
 
     def _index_rows(self, generation: IndexSnapshot, rows: Rows) -> Rows:
         """Return the rows of the index of a generation that belong to documents with `rows`."""
-        column = self._store.code_column
-        if column.has_passages:
-            firsts = rows << PASSAGE_BITS
-            rows = generation.rows_between(firsts, column.last_index_row(0) + firsts)
-        return generation.live_rows(rows)
+        return generation.live_rows(self._store.code_column.rows_of_documents(rows, generation))
 
     def _brought_to(self, own: _Owned | None, generation: IndexSnapshot, rows: Rows) -> _Owned:
         """Return the documents with `rows` of a generation, made from an earlier one if it can be.

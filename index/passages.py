@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.text_features import title_of
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.index.engines.protocol import Rows
+
+if TYPE_CHECKING:
+    from hummingbit.index.engines.segments import IndexSnapshot
 
 # Where a text is split.
 
@@ -383,6 +386,16 @@ class CodeColumn:
     def last_index_row(self, row: int) -> int:
         """Return the last row of the index that a document with this row can have."""
         return (row << PASSAGE_BITS) + MAX_PASSAGES - 1 if self.has_passages else row
+
+    def rows_of_documents(self, rows: Rows, generation: IndexSnapshot) -> Rows:
+        """Return the rows of a generation's index that belong to documents with `rows`, ascending.
+
+        They may include those of removed passages.
+        """
+        if not self.has_passages:
+            return rows
+        firsts = rows << PASSAGE_BITS
+        return generation.rows_between(firsts, self.last_index_row(0) + firsts)
 
     def document_rows(self, index_rows: Rows) -> Rows:
         """Return the rows of the documents of ascending rows of the index, once each."""

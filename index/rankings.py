@@ -941,9 +941,7 @@ class BestPassages(Chosen):
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`; `allowed` are rows of documents."""
         if allowed is not None:
-            firsts = allowed << PASSAGE_BITS
-            lasts = self._column.last_index_row(0) + firsts
-            allowed = self._generation.rows_between(firsts, lasts)
+            allowed = self._column.rows_of_documents(allowed, self._generation)
         return super().rank(queries, k, allowed)
 
     def _choose(self, query: EncodedQueries, ranked: RankedRows, k: int) -> list[int]:  # noqa: ARG002

@@ -17,6 +17,7 @@ from hummingbit.encoder.artifact import write_artifact
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.facets import parse_facets
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.passages import MAX_PASSAGES, Passages, Span, passage_texts, split_to_fit
 from hummingbit.index.rankings import RANKINGS
@@ -49,6 +50,10 @@ def create(folder: DataFolder, name: str, passages: Passages | None) -> Collecti
 def a_book(rng: random.Random, n_sentences: int) -> str:
     title = " ".join(rng.choice(SENTENCES).split()[:3])
     return f"{title}\n" + " ".join(rng.choices(SENTENCES, k=n_sentences))
+
+
+def _words(document: Document) -> list[str]:
+    return (document.text or "").replace(".", " ").lower().split()
 
 
 def some_books(seed: int, count: int) -> list[Document]:
@@ -265,6 +270,31 @@ def test_neighbouring_passages_share_sentences() -> None:
     assert shown[1].startswith("Sentence 3 has five words.")
     assert Passages(words=20, longer_than=100).split(text) == [Span(0, len(text))]
     assert Passages(words=20, overlap=0).split(text)[1].start == text.index("Sentence 4")
+
+
+@pytest.mark.parametrize("depth", [None, 3])
+def test_facets_of_a_search_with_a_filter_count_documents(
+    folder: DataFolder, depth: int | None
+) -> None:
+    collection = create(folder, "books", PASSAGES)
+    books = some_books(seed=5, count=30)
+    collection.upsert(books)
+    word = QUERIES[0].split()[0]
+    for n in range(3):
+        result = collection.search(
+            [Query(text=word)],
+            30,
+            ranking="hybrid",
+            filter=parse_filter({"field": "n", "eq": n}),
+            facets=parse_facets(["n"]),
+            facet_depth=depth,
+        )
+        assert result.facets is not None
+        (facet,) = result.facets[0]
+        having = [b for b in books if b.payload == {"n": n} and word in _words(b)]
+        expected = min(depth, 10) if depth else len(having)
+        assert having
+        assert facet.buckets == [{"value": n, "count": expected}]
 
 
 def test_a_text_has_a_bounded_number_of_passages() -> None:
