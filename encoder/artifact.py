@@ -105,7 +105,7 @@ class _Contents:
         if tensor is None or tensor.shape != shape or tensor.dtype != dtype:
             found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"
             raise self._error(WEIGHTS, f"{name} is {found}; it must be {np.dtype(dtype)} {shape}")
-        if not np.isfinite(tensor).all():
+        if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
             raise self._error(WEIGHTS, f"{name} holds NaN or infinity")
         return tensor
 

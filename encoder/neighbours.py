@@ -28,7 +28,7 @@ LEAST_COSINE = 0.35
 N_CANDIDATES = 128
 """So many terms whose signs agree most are compared."""
 TERMS_KEPT = 1 << 15
-TERMS_AT_ONCE = 4096
+TERMS_AT_ONCE = 1024
 
 
 class Neighbour(NamedTuple):
@@ -52,7 +52,7 @@ class TermTable:
             of_term.setdefault(term, []).append(at)
         self._terms = [*of_term]
         self._numbers = {term: number for number, term in enumerate(self._terms)}
-        self._words = [min((words[at] for at in some), key=_length) for some in of_term.values()]
+        self._words = words
         # The columns of the words of term i are those from starts[i] to starts[i + 1].
         self._columns = np.fromiter(chain.from_iterable(of_term.values()), np.int64, len(columns))
         self._starts = np.cumsum([0, *map(len, of_term.values())])
@@ -85,19 +85,30 @@ class TermTable:
         order = np.lexsort((near, -cosines))[: MOST_NEIGHBOURS + 1]
         found = zip(near[order].tolist(), cosines[order].tolist(), strict=True)
         return tuple(
-            Neighbour(self._terms[other], self._words[other], cosine)
+            Neighbour(self._terms[other], self._shortest_word(other), cosine)
             for other, cosine in found
             if other != number and cosine >= LEAST_COSINE
         )
 
+    def _shortest_word(self, number: int) -> str:
+        columns = self._columns[self._starts[number] : self._starts[number + 1]].tolist()
+        shortest: str = min((self._words[at] for at in columns), key=_length)
+        return shortest
+
     def _vectors(self, numbers: npt.NDArray[np.int64]) -> Floats:
         """Return the vectors of terms, ``float32[n, D]``, but for a factor."""
-        starts, stops = self._starts[numbers], self._starts[numbers + 1]
-        ends = np.cumsum(stops - starts)
-        begins = ends - (stops - starts)
-        columns = self._columns[np.arange(ends[-1]) + np.repeat(starts - begins, stops - starts)]
-        rows = self._rows[columns] * self._scales[columns, None]
-        return np.asarray(np.add.reduceat(rows, begins, axis=0))
+        starts, counts = self._starts[numbers], self._starts[numbers + 1] - self._starts[numbers]
+        vectors = self._scaled(starts)
+        # Most terms have one word, so this adds whole rows some times, not each term's apart.
+        for at in range(1, counts.max(initial=1)):
+            (longer,) = (counts > at).nonzero()
+            vectors[longer] += self._scaled(starts[longer] + at)
+        return vectors
+
+    def _scaled(self, positions: npt.NDArray[np.int64]) -> Floats:
+        """Return the rows of the words at `positions` of the columns, each of length 1."""
+        columns = self._columns[positions]
+        return np.asarray(self._rows[columns] * self._scales[columns, None])
 
     def _signs_of_terms(self) -> npt.NDArray[np.uint64]:
         """Return the signs of all vectors, 64 numbers of all terms in a row."""
