@@ -14,6 +14,7 @@
     ``released:2024-09``              dates and times of that year, month or day
     ``sku:HB-*``, ``due:*``           values that begin like this; any value
     ``-brand:Sony``                   documents whose payload has no such value
+    ``brand:Sony OR year:2024``       at least one of the conditions that ``OR`` stands between
     ================================  =====================================================
 
 Everything else is words. Words in quotes and after ``+`` match as they are, without others of
@@ -70,6 +71,10 @@ _TOKEN = WordExpression(
     r"""(?:[<>]=?|=)?"[^"]+"|[\[{]\s*\S+\s+TO\s+\S+?\s*[\]}]|(?![:/\\])[^\s"]+)(?!\S)"""
 )
 _WORD = WordExpression(r"\w")
+_OR = "OR"
+_CONDITION = "\0"
+"""What stands for a condition until the words around it are read; it is no part of a word."""
+_JOINED = re.compile(rf"(?<={_CONDITION})\s+(?:{_OR}|AND)\s+(?={_CONDITION})")
 _SIGNS = frozenset('"-:+')
 _COMPARED = re.compile(r"([<>]=?|=)(.+)")
 _BETWEEN = re.compile(r"([\[{])\s*(\S+)\s+TO\s+(\S+?)\s*([\]}])")
@@ -114,7 +119,8 @@ def read_query_text(text: str, has_field: Callable[[str], bool]) -> QueryText:
     if len(text) > LONGEST_TYPED or "\n" in text or not has_signs(text):
         return QueryText(text)
     reader = _Reader(has_field)
-    words = " ".join(_TOKEN.of(text).sub(reader.read, text).split())
+    rest = _TOKEN.of(text).sub(reader.read, text)
+    words = " ".join(_JOINED.sub("", rest).replace(_CONDITION, " ").split())
     phrases, excluded, conditions = reader.phrases, reader.excluded, reader.conditions
     if not _WORD.of(words).search(words):  # nothing is left to search for
         if not conditions or excluded:
@@ -135,6 +141,7 @@ class _Reader:
         self.phrases: list[str] = []
         self.excluded: list[str] = []
         self.conditions: list[Filter] = []
+        self._end_of_condition = 0
         self.unread: dict[str, str] = {}
 
     def read(self, match: re.Match[str]) -> str:
@@ -150,8 +157,13 @@ class _Reader:
             self.unread[match[0]] = reason
             return match[0]
         condition = _any([condition_of(field, value) for field in self._fields[name]])
-        self.conditions.append(Not(condition) if match["not"] else condition)
-        return " "
+        if match["not"]:
+            condition = Not(condition)
+        if self.conditions and match.string[self._end_of_condition : match.start()].strip() == _OR:
+            condition = _any([self.conditions.pop(), condition])
+        self.conditions.append(condition)
+        self._end_of_condition = match.end()
+        return _CONDITION
 
     def _why_unread(self, name: str) -> str:
         """Return why a name has no condition, or nothing if it has."""

@@ -144,6 +144,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Collection:
         ("year:>2023", "3"),
         ("brand:[A TO C]", "134"),
         ("price:<50 -brand:Sony released:2024-10-01", "3"),
+        ("brand:Acme OR brand:Bosch", "14"),
+        ("brand:Acme OR brand:Bosch OR price:499", "124"),
+        ("brand:Sony AND price:<50 OR -price:*", "0"),
+        ("price:10..50 brand:Acme OR label:phones", "1"),
     ],
 )
 @pytest.mark.parametrize("ranking", ["bm25", None])
