@@ -2,7 +2,7 @@
 
 Without judged queries, the default suits: over ten families of questions, neither the number of
 documents, nor their lengths, nor queries made of their sentences give a weight that finds more
-(``python -m experiments.questions.fusion``).
+(``python -m experiments.questions.table --weights .35 .5 .75 1``).
 """
 
 from __future__ import annotations

@@ -576,7 +576,7 @@ def cosines(query: Vectors, documents: Vectors) -> Vectors:
 DEFAULT_WEIGHT = 0.5
 """The weight of codes, which is that of words: the score is the mean of the two. Of .35, .5, .75
 and 1 it has the highest mean over ten families of questions, with codes of 8 and of 32 bytes
-(``python -m experiments.questions.fusion``)."""
+(``python -m experiments.questions.table --weights .35 .5 .75 1``)."""
 OF_MODELS = 0.85
 """The weight of the codes of a language model, which says more of a text than a table of words."""
 ENOUGH_BY_WORDS, LEAST_BY_WORDS = 1.5, 1 / 16
