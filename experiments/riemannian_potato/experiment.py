@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from experiments.saved_tensors import Tensors
 
 SUMMARY = "Riemannian potato ranking loss, beside other losses on SPD matrices"
-NEEDS = ", and experiments for the losses triplet to ranked-list"
+NEEDS = ", and the dependency group experiments for the losses triplet to ranked-list"
 
 DATASETS = ("hdm05", "erp", "wishart")
 METHODS = {

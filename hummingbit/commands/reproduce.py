@@ -22,7 +22,7 @@ from hummingbit.commands.printing import print_json
 from hummingbit.foundation.errors import install_command
 
 GROUP = "hummingbit.experiments"
-EXTRA = install_command("experiments", "train")
+NEEDED = install_command("train", group="experiments")
 WITHOUT_CHECKOUT = (
     "experiments are not installed: run them from a checkout of hummingbit, with the extra train"
 )
@@ -72,7 +72,7 @@ def load_experiment(name: str) -> Any:
             # Parts of an experiment are imported when their options are added.
             experiment.configure(argparse.ArgumentParser(add_help=False))
         except ModuleNotFoundError as error:
-            raise OptionError(f"{name} needs {error.name}; install it with: {EXTRA}") from None
+            raise OptionError(f"{name} needs {error.name}; install it with: {NEEDED}") from None
         return experiment
     raise OptionError(f"there is no experiment {name}; {WITHOUT_CHECKOUT}")
 

@@ -146,6 +146,8 @@ def run_ready(args: argparse.Namespace) -> None:
         readiness = client.ready()
     collections = counted(len(readiness["collections"]), "collection")
     line = f"ready: {collections}, {counted(len(readiness['encoders']), 'encoder')}"
+    if readiness["kernel"] is None:
+        line += "; without the compiled kernel, so FAISS scans all codes"
     print_result(args, readiness, line)
 
 

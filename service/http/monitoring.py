@@ -30,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hummingbit.foundation.errors import install_command
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines import kernel
 from hummingbit.service.http.connections import Connections
 from hummingbit.service.http.problems import INTERNAL, ProblemError, problem_response
 from hummingbit.service.logs import FIELDS
@@ -99,8 +100,8 @@ class Metrics:
         )
 
     def watch(self, folder: DataFolder) -> None:
-        """Report the sizes of the collections of `folder` at every scrape."""
-        self._read.register(_Sizes(folder))
+        """Report the collections of `folder`, and what searches them, at every scrape."""
+        self._read.register(_Collections(folder))
 
     def watch_limiter(self, limiter: CapacityLimiter) -> None:
         """Report how many requests wait for a limiter."""
@@ -155,7 +156,7 @@ class Metrics:
         self._gauges.append((gauge, read))
 
 
-class _Sizes(Collector):
+class _Collections(Collector):
     def __init__(self, folder: DataFolder) -> None:
         self._folder = folder
 
@@ -178,6 +179,11 @@ class _Sizes(Collector):
             "hummingbit_unavailable_collections",
             "Collections that cannot be opened.",
             value=len(self._folder.unavailable()),
+        )
+        yield GaugeMetricFamily(
+            "hummingbit_compiled_kernel",
+            "1 if the compiled kernel searches; 0 if FAISS scans all codes, more slowly.",
+            value=float(kernel.native is not None),
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.parts import EXTRAS
+from experiments.parts import COMMANDS
 from hummingbit.cli import main
 from hummingbit.commands import reproduce
 from tests.support.corpora import topic_documents, write_snippets
@@ -51,7 +51,7 @@ REFUSED = {
 @pytest.fixture
 def no_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the packages that only some parts need be missing."""
-    for package in EXTRAS:
+    for package in COMMANDS:
         monkeypatch.setitem(sys.modules, package, None)
         assert importlib.util.find_spec(package) is None
 

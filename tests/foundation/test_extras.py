@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+import tomllib
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -15,6 +16,14 @@ def test_a_checkout_is_installed_with_the_extra() -> None:
     assert (pip, install, editable) == ("pip", "install", "-e")
     assert package == f"{errors.ROOT}[train,report]"
     assert (Path(package.partition("[")[0]) / "pyproject.toml").is_file()
+
+
+def test_a_group_of_a_checkout_is_named_with_its_file() -> None:
+    *_, option, place = shlex.split(install_command("train", group="experiments"))
+    file, _, group = place.rpartition(":")
+    groups = tomllib.loads(Path(file).read_text())["dependency-groups"]
+    assert option == "--group"
+    assert any(package.startswith("scikit-posthocs") for package in groups[group])
 
 
 def listed(*endings: str) -> list[str]:

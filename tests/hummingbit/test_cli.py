@@ -403,7 +403,7 @@ def test_an_experiment_without_its_packages_says_which_and_hides_no_other(
     assert hummingbit("reproduce", "continuous-histogram", "--seeds", "3", "--part", "mnist") == 2
     said = capsys.readouterr().err
     assert "hummingbit: reproduce continuous-histogram needs experiments.continuous_histo" in said
-    assert install_command("experiments", "train") in said
+    assert install_command("train", group="experiments") in said
     with pytest.raises(SystemExit) as ended:
         hummingbit("reproduce", "ssb-vae", "--help")
     assert ended.value.code == 0

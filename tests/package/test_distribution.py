@@ -123,6 +123,17 @@ def test_every_module_and_every_file_is_in_the_wheel(wheel: Path) -> None:
     assert {name.partition("/")[0].partition("-")[0] for name in held} == {"hummingbit"}
 
 
+def test_the_compiled_modules_are_stripped(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        compiled = {
+            info.filename: info for info in archive.infolist() if info.filename.endswith(".so")
+        }
+        assert len(compiled) == 3
+        for name, info in compiled.items():
+            print(f"{name}: {info.file_size / 1e3:.0f} kB")
+            assert b".debug_info" not in archive.read(name), name
+
+
 def test_the_sdist_holds_the_tests_and_no_data_and_no_environment(distribution: Path) -> None:
     with tarfile.open(next(distribution.glob("*.tar.gz"))) as archive:
         names = archive.getnames()

@@ -78,11 +78,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def packages(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def jobs() -> dict[str, dict[str, Any]]:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    found: dict[str, dict[str, Any]] = workflow["jobs"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def packages(
+    checkout: Path, jobs: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """The folder of everything that a release of each tag would upload from this system."""
     folder = tmp_path_factory.mktemp("builder")
     run(sys.executable, "-m", "venv", str(folder))
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"]
     for job, tag in (("models", f"models-v{next_version()}"), ("sdist", f"v{next_version()}")):
         for command in commands_of(jobs[job]):
             run_step(command, checkout, tag, folder / "bin")
@@ -104,7 +112,7 @@ def commands_of(job: dict[str, Any]) -> Iterator[str]:
             yield step["run"]
 
 
-def run_step(command: str, checkout: Path, tag: str, bin_: Path) -> None:
+def run_step(command: str, checkout: Path, tag: str, bin_: Path, **variables: str) -> None:
     """Run a command of the workflow as GitHub does, for `tag` and with the Python in `bin_`."""
     run(
         *("bash", "-e", "-o", "pipefail", "-c", command),
@@ -113,6 +121,7 @@ def run_step(command: str, checkout: Path, tag: str, bin_: Path) -> None:
         GITHUB_REF_NAME=tag,
         GITHUB_SERVER_URL=SERVER,
         GITHUB_REPOSITORY=REPOSITORY,
+        **variables,
     )
 
 
@@ -133,6 +142,20 @@ def test_each_distribution_is_an_sdist_and_a_wheel_of_the_version(packages: Path
     found = sorted(metadata_of(package)["Name"] for package in packages.iterdir())
     assert found == sorted(DISTRIBUTIONS * 2)
     assert {metadata_of(package)["Version"] for package in packages.iterdir()} == {next_version()}
+
+
+def test_a_wheel_without_the_kernel_serves_every_system_and_is_used(
+    packages: Path, jobs: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    job = jobs["wheel-without-kernel"]
+    run(sys.executable, "-m", "venv", str(tmp_path / "environment"))
+    shutil.copytree(packages, tmp_path / "dist")
+    for command in commands_of(job):
+        run_step(command, tmp_path, "", tmp_path / "environment" / "bin", **job["env"])
+    (wheel,) = (tmp_path / "wheels").iterdir()
+    assert wheel.name == f"hummingbit-{next_version()}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        assert [name for name in archive.namelist() if name.endswith((".so", ".c"))] == []
 
 
 def test_the_metadata_say_what_pypi_shows(packages: Path) -> None:

@@ -26,6 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hummingbit.index.catalog import EncoderFolder
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines import kernel
 from hummingbit.index.errors import StoreError
 from hummingbit.service.http import monitoring
 from hummingbit.service.http.monitoring import tracer_provider
@@ -101,6 +102,15 @@ def test_metrics_count_by_the_template_of_the_route(tmp_path: Path) -> None:
     for stage in ("encode", "search", "store"):
         assert found["hummingbit_stage_seconds_count"][stage,] >= 1
     assert found["hummingbit_unavailable_collections"][()] == 0
+
+
+@pytest.mark.parametrize("compiled", [object(), None])
+def test_a_metric_says_whether_the_kernel_is_there(
+    tmp_path: Path, compiled: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_service(make_data_folder(tmp_path)) as client:
+        monkeypatch.setattr(kernel, "native", compiled)
+        assert samples(client)["hummingbit_compiled_kernel"][()] == (compiled is not None)
 
 
 def test_a_request_beyond_the_queue_is_told_to_come_back(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines import kernel
 from tests.support.encoders import random_texts
 from tests.support.service import make_data_folder, running_service
 
@@ -115,3 +116,12 @@ def test_what_a_service_refuses_is_said(url: str, capsys: pytest.CaptureFixture[
     assert "there is no collection 'absent'" in capsys.readouterr().err
     assert main(["ready", "--url", url]) == 0
     assert "ready: 1 collection, 2 encoders" in capsys.readouterr().out
+
+
+def test_ready_says_that_the_kernel_is_missing(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kernel, "native", None)
+    assert main(["ready", "--url", url]) == 0
+    said = "encoders; without the compiled kernel, so FAISS scans all codes\n"
+    assert capsys.readouterr().out.endswith(said)
