@@ -39,8 +39,9 @@ def write_package() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         module = ".".join((PACKAGE, *relative.with_suffix("").parts))
-        classes = {node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
-        modules.update((name, module) for name in classes.intersection(PUBLIC))
+        names = _names(text)
+        public = names if source == RESPONSES else names.intersection(PUBLIC)
+        modules.update((name, module) for name in public)
     (package / "__init__.py").write_text(_first_module(modules, version), encoding="utf-8")
     (package / "py.typed").touch()
     shutil.copy(CHECKOUT / "LICENSE", FOLDER)
@@ -52,9 +53,20 @@ def _with_package_names(text: str) -> str:
     return re.sub(rf"\bhummingbit\.({'|'.join(PUBLIC)})\b", rf"{PACKAGE}.\1", text)
 
 
+def _names(text: str) -> set[str]:
+    """Return the classes and the types that a module defines."""
+    found = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
+            found.add(target.id)
+    return {name for name in found if name[0].isupper()}
+
+
 def _first_module(modules: dict[str, str], version: str) -> str:
-    imports = "".join(f"from {modules[name]} import {name}\n" for name in PUBLIC)
-    listed = ", ".join(f'"{name}"' for name in PUBLIC)
+    imports = "".join(f"from {modules[name]} import {name}\n" for name in sorted(modules))
+    listed = ", ".join(f'"{name}"' for name in sorted(modules))
     title = '"""The client of hummingbit\'s search service, synchronous and asynchronous."""'
     return f'{title}\n\n{imports}\n__all__ = [{listed}]\n__version__ = "{version}"\n'
 

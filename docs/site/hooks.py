@@ -23,8 +23,6 @@ from hummingbit.cli import COMMANDS, main
 from hummingbit.service.app import create_app
 
 ROOT = Path(__file__).parents[2]
-DEEPEST = 4
-"""Objects in examples have so many levels."""
 OF_THE_REPOSITORY = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -223,34 +221,15 @@ def _responses(operation: dict[str, Any], schemas: dict[str, Any]) -> Iterator[s
 
 
 def _example(title: str, schema: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]:
-    """Yield an example of a schema: its own, or one of its required fields with their types."""
-    written = json.dumps(_value(schema, schemas), indent=2, ensure_ascii=False)
+    """Yield the example of a schema, if it is one of the components."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    if name not in schemas:
+        return
+    written = json.dumps(schemas[name]["examples"][0], indent=2, ensure_ascii=False)
     yield f'??? example "{title}"\n'
     yield "    ```json"
     yield "\n".join(f"    {line}" for line in written.splitlines())
     yield "    ```\n"
-
-
-def _value(schema: dict[str, Any], schemas: dict[str, Any], depth: int = 0) -> object:
-    """Return a value that a schema allows: its example or default, or one of its type."""
-    if "$ref" in schema:
-        schema = schemas[schema["$ref"].rpartition("/")[2]]
-    chosen = [*schema.get("examples", ()), *schema.get("enum", ())]
-    chosen += [schema[key] for key in ("default", "const") if schema.get(key) is not None]
-    if chosen:
-        return chosen[0]
-    choices = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
-    if choices:
-        one = next((choice for choice in choices if choice.get("type") != "null"), choices[0])
-        return _value(one, schemas, depth)
-    if schema.get("type") == "object":
-        fields = schema.get("properties", {}) if depth < DEEPEST else {}
-        named = schema.get("required") or list(fields)[:3]
-        return {n: _value(fields[n], schemas, depth + 1) for n in named if n in fields}
-    if schema.get("type") == "array":
-        return [_value(schema["items"], schemas, depth + 1)] if schema.get("items") else []
-    scalars = {"integer": int(schema.get("minimum", 1)), "number": 0.5, "boolean": True}
-    return scalars.get(schema.get("type", ""), schema.get("title", "text").lower())
 
 
 def _type(about: dict[str, Any]) -> str:

@@ -74,7 +74,7 @@ _BULK_BODY = {
     "required": True,
     "content": {
         JSON_LINES[0]: {
-            "schema": {"type": "string"},
+            "schema": {"type": "string", "format": "binary"},
             "example": '{"id": "a", "text": "one"}\n{"id": "b", "text": "two"}\n',
         }
     },

@@ -39,7 +39,7 @@ router = APIRouter(prefix="/v1", tags=["documents"], route_class=JSONRoute)
 ZIP, FILE = "application/zip", "application/octet-stream"
 CODES = "codes.faiss"
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
-_BODY = {"required": True, "content": {ZIP: _BINARY, FILE: _BINARY}}
+_BODY = {"required": True, "content": {FILE: _BINARY}}
 
 
 @router.get(
@@ -94,7 +94,8 @@ async def upload_faiss(
 ) -> Response:
     """Upsert a document for each code of a binary index of FAISS, as a job.
 
-    The body is the file, or a ZIP archive as the download has it. Without a file of ids, the id of
+    The body is the file, or a ZIP archive as the download has it, which may be sent as
+    `application/zip`, too. Without a file of ids, the id of
     a document is its number in FAISS. An IndexBinaryFlat, an IndexBinaryIVF and an IndexBinaryIDMap
     of either are read; the codes must be as long as the collection's.
     """

@@ -433,12 +433,14 @@ def _new_judgement(entry: NewJudgement, person: str) -> Judgement | tuple[str, s
 
 WRITTEN_AT_ONCE = 2000
 
-_TEXT: dict[str, Any] = {"schema": {"type": "string"}}
+_TEXT: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 _TEXT_BODY = {
     "required": True,
     "content": {
-        JSON_LINES[0]: {"schema": {"type": "string"}, "example": '{"id": "a", "label": "one"}\n'},
-        "text/plain": {"schema": {"type": "string"}, "example": "eigenvalues 0 a 1\n"},
+        JSON_LINES[0]: {
+            "schema": {"type": "string", "format": "binary"},
+            "example": '{"id": "a", "label": "one"}\n',
+        }
     },
 }
 
@@ -503,6 +505,8 @@ async def import_labels(
     ] = None,
 ) -> Response:
     """Import labels and judgements in the format of an export; each replaces the person's own.
+
+    A body of qrels may be sent as `text/plain`, too.
 
     Records of documents that are not in the collection are skipped and counted. If a line is
     invalid, nothing is written. Two thousand records are written at a time, and other writers have

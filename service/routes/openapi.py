@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from hummingbit.index.filters import filter_schemas
 from hummingbit.service.http.problems import MEDIA_TYPE
+from hummingbit.service.routes.examples import add_examples
 from hummingbit.service.schemas.common import FILTER_OBJECT, Problem
 
 _REFERENCE = "#/components/schemas/{model}"
@@ -57,68 +58,6 @@ REFUSALS = {
     "429": "Too many requests or jobs are waiting; try again after Retry-After seconds.",
     "503": "Temporarily unavailable; try again after Retry-After seconds.",
 }
-EXAMPLES: dict[str, Any] = {
-    "CreateCollection": {"encoder": "docstrings32"},
-    "UpdateCollection": {"ranking": "hybrid"},
-    "IndexFields": {"indexed_fields": ["year", "author.name"]},
-    "UpsertDocuments": {
-        "documents": [
-            {
-                "id": "numpy.linalg.eigh",
-                "text": "Return the eigenvalues and eigenvectors of a complex Hermitian matrix.",
-                "label": "numpy.linalg",
-                "payload": {"module": "numpy"},
-            }
-        ]
-    },
-    "SearchRequest": {
-        "text": "eigenvalues of a symmetric matrix",
-        "limit": 10,
-        "radius": 6,
-        "with_payload": True,
-    },
-    "SearchBatch": {"searches": [{"text": "eigenvalues"}, {"id": "numpy.linalg.eigh", "limit": 3}]},
-    "ScrollRequest": {"limit": 100, "filter": {"field": "label", "eq": "numpy.linalg"}},
-    "GetRequest": {"ids": ["numpy.linalg.eigh", "numpy.linalg.svd"]},
-    "CountRequest": {"filter": {"field": "label", "eq": "numpy.linalg"}},
-    "FacetsRequest": {"facets": [{"field": "label"}, {"field": "year", "interval": 10}]},
-    "UpdatePayloads": {"updates": [{"ids": ["numpy.linalg.eigh"], "set": {"reviewed": True}}]},
-    "RecommendRequest": {"positive": ["numpy.linalg.eigh"], "negative": ["os.getcwd"]},
-    "DeleteRequest": {"ids": ["numpy.linalg.eigh"]},
-    "ChangeAliases": {
-        "actions": [{"add": {"alias": "docstrings", "collection": "docstrings-2"}}],
-    },
-    "Reindex": {"encoder": "docstrings64", "into": "docstrings-2", "alias": "docstrings"},
-    "Train": {"method": "ict", "settings": {"n_bits": 128}, "into": "books-2"},
-    "Retrain": {"label_field": "label", "auto": False},
-    "RestoreSnapshot": {"collection": "docstrings-restored"},
-    "PutLabels": {"labels": [{"id": "numpy.linalg.eigh", "label": "numpy.linalg"}]},
-    "PutJudgements": {
-        "judgements": [{"query": "eigenvalues", "id": "numpy.linalg.eigh", "grade": 1}]
-    },
-    "EmbeddingsRequest": {
-        "model": "docstrings64",
-        "input": ["eigenvalues of a symmetric matrix"],
-    },
-    "EncodeRequest": {"inputs": [{"text": "eigenvalues of a symmetric matrix"}]},
-    "EncoderInputs": {
-        "inputs": [{"text": "eigenvalues of a symmetric matrix"}],
-        "format": "bits",
-    },
-    "CompareEvaluations": {
-        "baseline": "5c0c1f0f2d4e4a0b",
-        "gate": '[metrics."P@100"]\nmin = 0.6\nmax_drop = 0.01',
-    },
-    "DrawMap": {"method": "pca", "label_field": "label"},
-    "DeleteDuplicates": {"keep": "newest"},
-    "FindDuplicates": {"radius": 4, "confirm": 0.5},
-    "EvaluateRequest": {
-        "queries": [{"id": "q1", "text": "eigenvalues", "label": "numpy.linalg"}],
-        "metrics": ["P@100", "mAP@100", "nDCG@10"],
-    },
-}
-"""An example of each request, by the name of its schema."""
-
 PREFER = {
     "name": "Prefer",
     "in": "header",
@@ -159,9 +98,11 @@ def describe(app: FastAPI) -> None:
         )
         _describe_problems(schema)
         _describe_headers(schema)
-        _add_examples(schema)
         _complete_schemas(schema)
-        schema["components"]["schemas"].update(filter_schemas(_REFERENCE))
+        schemas = schema["components"]["schemas"]
+        schemas.update(filter_schemas(_REFERENCE))
+        _describe_defaults(schema)
+        add_examples(schemas)
         schema["components"]["securitySchemes"] = SECURITY_SCHEMES
         return json.dumps(schema, ensure_ascii=False).encode()
 
@@ -197,7 +138,10 @@ def _describe_headers(schema: dict[str, Any]) -> None:
 
 
 def _complete_schemas(part: Any) -> None:
-    """Say what pydantic leaves out below `part`: the schema of filters, and `items` of tuples."""
+    """Say below `part` what pydantic leaves out: the schema of filters, and `items` of tuples.
+
+    A constant number becomes a range of one, which more generators read.
+    """
     if isinstance(part, list):
         for inner in part:
             _complete_schemas(inner)
@@ -209,13 +153,41 @@ def _complete_schemas(part: Any) -> None:
             # Tools that follow JSON Schema before 2020-12 read only `items`.
             distinct = [*{json.dumps(item): item for item in part["prefixItems"]}.values()]
             part["items"] = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
+        if type(part.get("const")) is int:
+            part["minimum"] = part["maximum"] = part.pop("const")
         for inner in part.values():
             _complete_schemas(inner)
 
 
-def _add_examples(schema: dict[str, Any]) -> None:
-    for name, example in EXAMPLES.items():
-        schema["components"]["schemas"][name]["examples"] = [example]
+def _describe_defaults(schema: dict[str, Any]) -> None:
+    """Say the defaults of bodies in words: generators take a field with a default for required."""
+    schemas = schema["components"]["schemas"]
+    bodies = [
+        operation.get("requestBody", {})
+        for operations in schema["paths"].values()
+        for operation in operations.values()
+    ]
+    waiting, seen = [name for body in bodies for name in _references(body)], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        waiting += _references(schemas[name])
+        for field in schemas[name].get("properties", {}).values():
+            if "default" in field:
+                said = f"Default: {json.dumps(field.pop('default'))}."
+                field["description"] = f"{field.get('description', '')} {said}".strip()
+
+
+def _references(part: Any) -> list[str]:
+    """Return the names of the schemas that a part of the description refers to."""
+    if isinstance(part, list):
+        return [name for inner in part for name in _references(inner)]
+    if not isinstance(part, dict):
+        return []
+    own = [part["$ref"].rpartition("/")[2]] if "$ref" in part else []
+    return own + [name for inner in part.values() for name in _references(inner)]
 
 
 def _refusals(operation: dict[str, Any]) -> list[str]:

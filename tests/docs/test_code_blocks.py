@@ -28,7 +28,7 @@ NOT_RUN = {
     "shell": "a shell's own words, docker or curl, which need a network or a service",
     "generated": "a client that `make openapi` generates and runs",
     "text": "what a command prints, a formula, or a folder's files",
-    "yaml": "settings of a CI system",
+    "yaml": "settings of a CI system, or of a generator of clients",
 }
 """Kinds of blocks that are not programs of ours, and what they are."""
 PROGRAM = re.compile(r"(\.venv/bin/)?(hummingbit|make|python|pip)( |$)", re.MULTILINE)

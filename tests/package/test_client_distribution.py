@@ -11,7 +11,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from typing_extensions import is_typeddict
 
+from hummingbit.service.schemas import responses
 from tests.support.commands import run
 from tests.support.service import ROOT, make_data_folder, running_service
 
@@ -45,10 +47,10 @@ print(json.dumps([found, asyncio.run(search()), refused]))
 """
 
 TYPED = """
-from hummingbit_client import AsyncClient, Client
+from hummingbit_client import AsyncClient, Client, SearchHit
 
 with Client("http://127.0.0.1:8000") as client:
-    hits = client.search("c", "apple", limit=1)["hits"]
+    hits: list[SearchHit] = client.search("c", "apple", limit=1)["hits"]
     reveal_type(hits[0]["id"])
     client.search("c", "apple", limit="one")
 """
@@ -102,6 +104,13 @@ def test_a_checkout_installs_it_with_its_modules_and_version(tmp_path: Path) -> 
     program = "import hummingbit_client as c; print(c.__version__, c.Client.__module__)"
     assert version in run(sys.executable, "-P", "-c", program, PYTHONPATH=str(tmp_path))
     assert run("git", "status", "--porcelain", cwd=ROOT) == before
+
+
+def test_the_types_of_all_responses_are_exported(python: Path) -> None:
+    program = "import hummingbit_client as c; print(*(n for n in c.__all__ if hasattr(c, n)))"
+    types = {name for name, value in vars(responses).items() if is_typeddict(value)}
+    assert len(types) > 70
+    assert types <= set(run(str(python), "-c", program).split())
 
 
 def test_it_needs_httpx_and_nothing_else(python: Path) -> None:

@@ -259,6 +259,23 @@ def test_the_commands_of_the_readme_search_and_serve(reader: Path) -> None:
     assert process.returncode in (0, 130, -signal.SIGINT)
 
 
+def test_the_program_of_the_client_makes_its_collection_and_prints_scores(
+    reader: Path, tmp_path: Path
+) -> None:
+    blocks = blocks_of(str(reader / "hummingbit-client.md"))
+    (program,) = [block.text for block in blocks if block.language == "python"]
+    hummingbit = str(reader / "environment" / "bin" / "hummingbit")
+    command = [hummingbit, "serve", "--create", "--data-dir", str(tmp_path / "data"), "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[-1]
+            (reader / "client.py").write_text(program.replace("http://127.0.0.1:8000", address))
+            assert re.fullmatch(r"a \d+\.\d+\n", in_environment(reader, "python client.py"))
+        finally:
+            process.terminate()
+
+
 def test_the_program_of_the_readme_trains_and_searches(reader: Path) -> None:
     blocks = blocks_of(str(reader / "hummingbit.md"))
     (program,) = [block.text for block in blocks if block.language == "python"]

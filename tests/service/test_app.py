@@ -11,13 +11,14 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from jsonschema import Draft202012Validator
 from pydantic import SecretStr
 
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import DataFolderInUse, StoreError
 from hummingbit.service.app import create_app
 from hummingbit.service.jobs.store import JobStoreError
-from hummingbit.service.routes.openapi import EXAMPLES
+from hummingbit.service.routes.examples import EXAMPLES
 from hummingbit.service.schemas import collections, common, encoders, jobs, labels, search
 from hummingbit.service.schemas import collections as aliases
 from hummingbit.service.schemas import collections as documents
@@ -142,6 +143,48 @@ def test_the_examples_are_requests_that_could_be() -> None:
     models = {name: model for module in modules for name, model in vars(module).items()}
     for name, example in EXAMPLES.items():
         models[name].model_validate(example)
+
+
+def test_every_schema_has_an_example_that_it_allows(client: httpx.Client) -> None:
+    description = client.get("/openapi.json").json()
+    for name, schema in description["components"]["schemas"].items():
+        whole = {**schema, "components": description["components"]}
+        (example,) = schema["examples"]
+        problems = [*Draft202012Validator(whole).iter_errors(example)]
+        assert problems == [], (name, example)
+
+
+def test_no_field_of_a_body_has_a_default_and_no_number_is_a_constant(client: httpx.Client) -> None:
+    """Generators take such a field for required, and such a number for a class of its own."""
+    description = client.get("/openapi.json").json()
+    schemas = description["components"]["schemas"]
+    waiting = [
+        reference
+        for methods in description["paths"].values()
+        for operation in methods.values()
+        for reference in references(operation.get("requestBody", {}))
+    ]
+    bodies: set[str] = set()
+    while waiting:
+        name = waiting.pop().rpartition("/")[2]
+        if name not in bodies:
+            bodies.add(name)
+            waiting += references(schemas[name])
+    assert len(bodies) > 40
+    for name in bodies:
+        for field, about in schemas[name].get("properties", {}).items():
+            assert "default" not in about, (name, field)
+    assert "Default: 10." in schemas["SearchRequest"]["properties"]["limit"]["description"]
+    assert [value for value in constants(description) if type(value) is int] == []
+
+
+def constants(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        here = [value["const"]] if "const" in value else []
+        return here + [constant for part in value.values() for constant in constants(part)]
+    if isinstance(value, list):
+        return [constant for part in value for constant in constants(part)]
+    return []
 
 
 def test_every_body_has_an_example(client: httpx.Client) -> None:
