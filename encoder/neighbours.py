@@ -13,7 +13,6 @@ thousand. What was found for a term is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -60,14 +59,22 @@ class TermTable:
         lengths = np.sqrt(np.einsum("vd,vd->v", rows, rows))
         self._scales = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
         self._signs = self._signs_of_terms()
-        self.neighbours = lru_cache(TERMS_KEPT)(self._neighbours)
+        self._known: dict[str, tuple[Neighbour, ...]] = {}
 
-    def _neighbours(self, term: str) -> tuple[Neighbour, ...]:
+    def neighbours(self, term: str) -> tuple[Neighbour, ...]:
         """Return the terms nearest to a term, nearest first, without itself.
 
         There are at most :data:`MOST_NEIGHBOURS`, with cosines of at least :data:`LEAST_COSINE`,
         and none if the encoder has no word of the term.
         """
+        known = self._known.get(term)
+        if known is None:
+            if len(self._known) >= TERMS_KEPT:
+                self._known.clear()
+            known = self._known[term] = self._find(term)
+        return known
+
+    def _find(self, term: str) -> tuple[Neighbour, ...]:
         number = self._numbers.get(term)
         if number is None:
             return ()

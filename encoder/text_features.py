@@ -149,6 +149,7 @@ FEW_TERMS = 64  # the compiled code weighs a query of fewer
 PIECE_MARK = "##"
 """Precedes the pieces of words that do not begin a word."""
 _RUN = re.compile(r"[^\W\d_]+|\d+")
+WORDS_KEPT = 1 << 14
 _LONGEST_IN_PIECES = 64  # looking for pieces takes quadratic time in the length of a word
 
 
@@ -417,8 +418,21 @@ class TextFeatures:
             if column is not None:
                 columns.append(column)
             elif " " not in term:
-                columns += self._pieces_of(term[:_LONGEST_IN_PIECES])
+                columns += self._known_pieces(term[:_LONGEST_IN_PIECES])
         return columns
+
+    @functools.cached_property
+    def _pieces_of_words(self) -> dict[str, list[int]]:
+        """The pieces of the latest unknown words; most occur again."""
+        return {}
+
+    def _known_pieces(self, word: str) -> list[int]:
+        pieces = self._pieces_of_words.get(word)
+        if pieces is None:
+            if len(self._pieces_of_words) >= WORDS_KEPT:
+                self._pieces_of_words.clear()
+            pieces = self._pieces_of_words[word] = self._pieces_of(word)
+        return pieces
 
     def _pieces_of(self, word: str) -> list[int]:
         """Return the columns of the longest known pieces of a word, from the left."""

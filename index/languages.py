@@ -29,6 +29,7 @@ SAMPLE_WORDS = 20_000
 LEAST_SHARE = 0.08
 ASCII_SHARE = 0.98
 ENOUGH_WORDS = 2000
+OFTEN = 20
 
 
 def _read_stop_words() -> Mapping[str, frozenset[str]]:
@@ -58,6 +59,8 @@ def find_language(texts: Iterable[str]) -> tuple[str, bool]:
 
     It is ``none`` if there is no stemmer for it, or if it is not known.
 
+    One word that occurs often in ASCII texts, such as a "num" that stands for numbers, is no
+    language: it counts at most as often as all others of its language together.
     Texts without function words are read as English if nearly all words are ASCII, and otherwise as
     none.
     """
@@ -70,15 +73,22 @@ def find_language(texts: Iterable[str]) -> tuple[str, bool]:
     is_sure = total >= ENOUGH_WORDS
     if not total:
         return DEFAULT_LANGUAGE, False
+    n_ascii = sum(count for word, count in words.items() if word.isascii())
+    is_ascii = n_ascii >= ASCII_SHARE * total
     counts = {
-        language: sum(words[word] for word in stop if len(word) > 1)
+        language: _count([words[word] for word in stop if len(word) > 1], is_ascii=is_ascii)
         for language, stop in STOP_WORDS.items()
     }
     language = max(counts, key=counts.__getitem__)
     if counts[language] >= LEAST_SHARE * total:
         return (language if language in stemmers() else NONE), is_sure
-    n_ascii = sum(count for word, count in words.items() if word.isascii())
-    return (DEFAULT_LANGUAGE if n_ascii >= ASCII_SHARE * total else NONE), is_sure
+    return (DEFAULT_LANGUAGE if is_ascii else NONE), is_sure
+
+
+def _count(counts: list[int], *, is_ascii: bool) -> int:
+    most = max(counts, default=0)
+    others = sum(counts) - most
+    return others + (min(most, max(others, OFTEN)) if is_ascii else most)
 
 
 def analyzer_of(language: str) -> Analyzer:

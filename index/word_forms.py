@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
 
@@ -62,6 +62,8 @@ _SIGNED = WordExpression(r"\.?\w(?:\w|[.-])*(?:\+\+|#)|(?<!\w)(?:[#@]|\.(?=[^\W\
 
 MAX_LENGTH = 64
 """Longer chunks, such as addresses and hashes, have no other forms."""
+CHUNKS_KEPT = 1 << 14
+"""The forms of so many chunks are kept, some 3 MB."""
 MAX_PARTS = 6
 """Nor do those with more parts."""
 LONGEST_RUN = 3
@@ -75,7 +77,7 @@ def other_forms(text: str, analyzer: Analyzer = VISIBLE) -> list[str]:
 
 def forms_of_chunks(
     text: str, analyzer: Analyzer = VISIBLE, *, parts: bool = True
-) -> Iterator[tuple[str, Iterator[str]]]:
+) -> Iterator[tuple[str, Iterable[str]]]:
     """Yield the parts of a text between spaces that are no plain words, and their other forms.
 
     With `parts`, these include the parts of words (:func:`parts_of_words`).
@@ -131,7 +133,7 @@ def _numbers_in(chunk: str) -> Iterator[tuple[str, str | None]]:
 
 def _with_unaccented(chunk: str, analyzer: Analyzer, *, parts: bool) -> Iterator[str]:
     """Yield the other forms of a part of a text, and then its words and forms without accents."""
-    forms = [*_forms_of(chunk, parts=parts)]
+    forms = _forms_of(chunk, parts=parts)
     yield from forms
     if len(chunk) <= MAX_LENGTH:
         words = _WORD.of(chunk).findall(chunk.lower())
@@ -228,9 +230,17 @@ def _parts_of(word: str) -> list[str]:
     return parts if 1 < len(parts) <= MAX_PARTS else []
 
 
-def _forms_of(chunk: str, *, parts: bool) -> Iterator[str]:
-    if len(chunk) > MAX_LENGTH:
-        return
+def _forms_of(chunk: str, *, parts: bool) -> tuple[str, ...]:
+    """Return the other forms of a chunk; most chunks of texts repeat, such as ``said.``."""
+    return () if len(chunk) > MAX_LENGTH else _read_forms(chunk, parts)
+
+
+@lru_cache(CHUNKS_KEPT)
+def _read_forms(chunk: str, parts: bool) -> tuple[str, ...]:
+    return tuple(_find_forms(chunk, parts=parts))
+
+
+def _find_forms(chunk: str, *, parts: bool) -> Iterator[str]:
     signed = [form.lower() for form in _SIGNED.of(chunk).findall(chunk)]
     yield from signed
     names = [bare for name in _SEPARATORS.split(chunk) if (bare := _bare(name))]

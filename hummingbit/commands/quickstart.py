@@ -317,6 +317,7 @@ def _index(
 ) -> CollectionBackend:
     """Index the documents by their words and, if it knows these, the encoder that ships."""
     texts = [document.text or "" for document in corpus.sample]
+    language, is_sure = find_language(texts)
     is_read, line = shipped_encoder_reads(folder, texts)
     _print_row("codes", line)
     collection = folder.create_collection(
@@ -324,6 +325,8 @@ def _index(
         encoder=SHIPPED_NAME if is_read else None,
         n_bits=None if is_read else 0,
         passages=passages,
+        # Found after the first documents, it would have their words read once more.
+        language=language if is_sure else None,
     )
     collection.remember_field_types(corpus.field_types.decided)
     with count_in_stage("indexing", corpus.count) as advance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 import sys
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.embedded import Collection
-from hummingbit.encoder.artifact import write_artifact
+from hummingbit.encoder.artifact import load_encoder, write_artifact
 from hummingbit.index import catalog
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.languages import analyzer_of
 from hummingbit.index.records import Query
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import running_service
@@ -82,3 +84,15 @@ def test_a_service_on_an_empty_folder_has_it_too(shipped: Path, tmp_path: Path) 
         client.put("/v1/collections/notes/documents", json={"documents": documents})
         hits = client.post("/v1/collections/notes/search", json={"text": TEXTS[3]}).json()["hits"]
         assert hits[0]["id"] == "3"
+
+
+def test_the_encoder_can_be_pickled_after_its_use() -> None:
+    models = pytest.importorskip("hummingbit_models")
+    encoder = load_encoder(Path(models.__file__).parent / "english")
+    texts = ["a blorptastic mirror"]
+    codes = encoder.encode(texts)
+    near = encoder.neighbours("mirror", analyzer_of("english"))
+    copied = pickle.loads(pickle.dumps(encoder))  # noqa: S301 - ours
+    assert near
+    assert (copied.encode(texts) == codes).all()
+    assert copied.neighbours("mirror", analyzer_of("english")) == near

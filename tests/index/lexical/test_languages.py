@@ -24,6 +24,12 @@ def test_a_language_is_found_by_its_function_words(language: str) -> None:
     assert find_language([SENTENCES[language]] * 300) == (language, True)
 
 
+def test_one_frequent_word_is_no_language() -> None:
+    # "num" is a function word of Portuguese; here it stands for numbers.
+    assert find_language(["num patients num years risk diet cohort"] * 300) == ("english", True)
+    assert find_language([SENTENCES["german"], "num num " * 20] * 100)[0] == "german"
+
+
 def test_texts_without_function_words_are_english_if_they_are_ascii() -> None:
     assert find_language(["hex bolt zinc"] * 10)[0] == "english"
     assert find_language(["北京大学在哪里"] * 10)[0] == NONE
