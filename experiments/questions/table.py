@@ -110,13 +110,17 @@ def collections(name: str, asked: Asked, args: argparse.Namespace) -> Iterator[C
     """Yield the collection of each seed, made where the work folder has none."""
     corpus = "docstrings" if name == DEMO else name
     encoders = [f"trained{args.bits}-{seed}" for seed in range(args.seeds)] if args.bits else []
+    if args.encoders is not None:
+        encoders = [args.encoders.name]
     for seed, encoder in enumerate(encoders or ["shipped"]):
         base = args.work_dir / f"{corpus}-{encoder}"
         if not base.exists():
             partial = base.with_name(f"{base.name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
             documents = [document for document in asked.documents if (document.text or "").strip()]
-            if args.bits:
+            if args.encoders is not None:
+                shutil.copytree(args.encoders / corpus, partial / "encoders" / encoder)
+            elif args.bits:
                 data = gather(documents)
                 recipe = recipe_for_search(data, args.bits, has_labels=False)
                 train_by(data, replace(recipe, seed=seed), partial / "encoders" / encoder)
@@ -246,6 +250,12 @@ def main() -> None:
     add_choices(parser, "--sets", SETS, "the sets of questions")
     parser.add_argument(
         "--bits", type=int, default=0, metavar="B", help="train encoders of so many bits"
+    )
+    parser.add_argument(
+        "--encoders",
+        type=Path,
+        metavar="DIR",
+        help="a folder with an encoder for each corpus, such as docstrings",
     )
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="encoders of each set")
     parser.add_argument("--weights", type=float, nargs="+", metavar="W", help="compare these")
