@@ -13,6 +13,7 @@
                                       without them, and ``*`` or nothing leaves an end open
     ``released:2024-09``              dates and times of that year, month or day
     ``sku:HB-*``, ``due:*``           values that begin like this; any value
+    ``id:a17``                        the document with this id, if no payload has a field ``id``
     ``-brand:Sony``                   documents whose payload has no such value
     ``brand:Sony OR year:2024``       at least one of the conditions that ``OR`` stands between
     ================================  =====================================================
@@ -42,6 +43,7 @@ from hummingbit.index.filters import (
     AnyOf,
     Exists,
     Filter,
+    HasId,
     HasText,
     InRange,
     Not,
@@ -60,6 +62,7 @@ LONGEST_TYPED = 256
 """Longer queries are texts, which have no syntax."""
 LABEL_FIELDS = ("label", "labels")
 """A condition on the label holds for documents with several labels, too."""
+ID = "id"
 MAX_FIELDS = 8
 """Conditions on further fields are words, since each field is looked for in the documents."""
 
@@ -156,7 +159,8 @@ class _Reader:
         if reason := self._why_unread(name):
             self.unread[match[0]] = reason
             return match[0]
-        condition = _any([condition_of(field, value) for field in self._fields[name]])
+        conditions = [condition_of(field, value) for field in self._fields[name]]
+        condition = _any(conditions) if conditions else HasId((_unquoted(value),))
         if match["not"]:
             condition = Not(condition)
         if self.conditions and match.string[self._end_of_condition : match.start()].strip() == _OR:
@@ -172,7 +176,9 @@ class _Reader:
                 return f"a query has conditions on at most {MAX_FIELDS} fields"
             fields = LABEL_FIELDS if name == LABEL_FIELDS[0] else (name,)
             self._fields[name] = [*filter(self._has_field, filter(_is_field, fields))]
-        return "" if self._fields[name] else f"no document has the field {name!r}"
+        if self._fields[name] or name == ID:
+            return ""
+        return f"no document has the field {name!r}"
 
 
 def both(*filters: Filter | None) -> Filter | None:

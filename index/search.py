@@ -10,6 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field
 from dataclasses import fields as dataclass_fields
+from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import chain, islice
 from numbers import Real
@@ -1346,6 +1347,7 @@ def _page(ranked: RankedRows, start: int, k: int, passed: int) -> Page:
 
 
 KINDS: dict[type, str] = {str: "strings", float: "numbers", bool: "booleans"}
+LONGEST_SIMILAR = 64
 SAMPLE = 100
 """So many documents are looked at, in the order of insertion, however large a collection is.
 
@@ -1474,7 +1476,31 @@ def _sentence(condition: ValueCondition, held: Sequence[Scalar] | None, number: 
             return (
                 f"filter: {field!r} holds strings such as {example}{where}; {value} finds {dates}"
             )
+    if isinstance(condition, AnyOf) and not _may_hold(condition, held):
+        none = f"none of the first {number} documents" if number else "no document"
+        return f"filter: {none} has {value} in {field!r}{_similar(values[0], held)}"
     return ""
+
+
+def _may_hold(condition: AnyOf, held: Sequence[Scalar]) -> bool:
+    """Tell whether a value is one of those held, or no name that somebody may have misspelt.
+
+    Numbers may be absent, and equal instants can be written differently.
+    """
+    known = {value for value in held if isinstance(value, str)}
+    return any(
+        not isinstance(value, str) or value in known or instant_of(value) is not None
+        for value in condition.values
+    )
+
+
+def _similar(value: Scalar, held: Sequence[Scalar]) -> str:
+    """Return which short texts among those held are like a value, or nothing."""
+    if not isinstance(value, str) or len(value) > LONGEST_SIMILAR:
+        return ""
+    texts = {text: None for text in held if isinstance(text, str) and len(text) <= LONGEST_SIMILAR}
+    near = get_close_matches(value, texts, n=3)
+    return f"; similar: {', '.join(map(repr, near))}" if near else ""
 
 
 def _absent(field: str, number: str) -> str:
