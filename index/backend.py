@@ -1,8 +1,8 @@
 """The interface of a collection, wherever its documents are stored.
 
-The service, the evaluation and the command line use only these methods, on this machine and on a
-Milvus cluster. A collection on Milvus refuses what it lacks, such as rankings other than by Hamming
-distance; the methods say so. Results are always ordered by (score
+The service, the evaluation and the command line use only these methods, wherever the documents are.
+Those on PostgreSQL have all of them. A collection on Milvus refuses what it lacks, such as rankings
+other than by Hamming distance; the methods say so. Results are always ordered by (score
 descending, row). Rows number the documents in the order of insertion and are never reused, so a row
 always means the same document. A replaced document counts as inserted last.
 """
@@ -394,6 +394,13 @@ class CollectionBackend(AnyCollection, Protocol):
         """Return those of `ids` that belong to documents that match a filter.
 
         In the data folder, this reads no document, so it takes as long for others as for none.
+        """
+
+    def holding_writes(self) -> AbstractContextManager[object]:
+        """Let no other service write to the collection in the block, and show what they wrote.
+
+        Where no other service can write, the block changes
+        nothing.
         """
 
     def called(self, name: str) -> CollectionBackend:

@@ -216,6 +216,10 @@ class SearchableCollection(ABC):
         found = [document for document in self.get_many(ids) if document is not None]
         return {document.id for document in found if filter.matches(document.payload, document.id)}
 
+    def holding_writes(self) -> AbstractContextManager[object]:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.holding_writes`."""
+        return nullcontext()
+
     def called(self, name: str) -> CollectionBackend:
         """See :meth:`hummingbit.index.backend.CollectionBackend.called`."""
         same = copy(self._whole)
@@ -1222,6 +1226,14 @@ class Collection(SearchableCollection):
         # The missing files of a dropped collection would be called a problem.
         self.store.check_open()
         return replace(verification, problems=[*warnings, *verification.problems])
+
+    @contextmanager
+    def holding_writes(self) -> Iterator[None]:
+        """See :meth:`hummingbit.index.backend.CollectionBackend.holding_writes`."""
+        with self.store.holding_writes() as others:
+            if others:
+                self.follow()
+            yield
 
     def follow(self) -> bool:
         """Publish what another process has written since.

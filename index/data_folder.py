@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, get_args
+from urllib.parse import parse_qsl, urlsplit
 
 from hummingbit.foundation.errors import InputError, install_command
 from hummingbit.foundation.files import remove_leftovers
@@ -162,7 +163,7 @@ class DataFolder:
             if writable:
                 self.snapshots.delete_partial()
             self._collections.open_all()
-            self._aliases = Aliases(path / ALIASES_FILE)
+            self._aliases = self._read_aliases()
             is_current = {*self._aliases.names.values()} <= self._collections.names()
             if not writable and not is_current:
                 self.follow()  # the writer has moved an alias meanwhile
@@ -176,6 +177,17 @@ class DataFolder:
         """Return the collections, none of them open yet."""
         path, writable = self.path / "collections", self.writable
         return LocalCollections(path, self.encoders, engine, writable=writable, indexed=indexed)
+
+    def _read_aliases(self) -> Aliases:
+        """Read the aliases, which another process may have changed."""
+        return Aliases(self.path / ALIASES_FILE)
+
+    def engine_problem(self) -> str | None:
+        """Return why the server that stores the collections cannot be used now, within seconds.
+
+        It is None if it can, and where the collections are in the data folder.
+        """
+        return None
 
     def prepare_fork(self) -> None:
         """Close all connections, so that this process and a forked one can both use the folder.
@@ -383,7 +395,7 @@ class DataFolder:
     ) -> int:
         """Re-encode a collection into another and then move `alias`; return how many documents.
 
-        If that fails, no new collection is left behind. Nobody may write meanwhile.
+        If that fails, no new collection is left behind. Other services wait with their writes.
 
         Raises:
             InputError, UnknownCollection, UnknownEncoder, ArtifactError, StoreError,
@@ -394,11 +406,12 @@ class DataFolder:
             check_name(alias, "alias")
         draft = self.draft_like(source, into, encoder, engine)
         try:
-            with count_in_stage("encoding", len(source)) as advance:
-                copy_following(source, draft.collection, 0, advance)
-            begin_stage("copying labels and judgements")
-            carry_annotations(source, draft.collection)
-            target = draft.publish()
+            with source.holding_writes():
+                with count_in_stage("encoding", len(source)) as advance:
+                    copy_following(source, draft.collection, 0, advance)
+                begin_stage("copying labels and judgements")
+                carry_annotations(source, draft.collection)
+                target = draft.publish()
         finally:
             draft.discard()  # unless it was published
         if alias is not None:
@@ -528,7 +541,7 @@ class DataFolder:
             try:
                 # Aliases are read before the collections are followed, so that these hold what was
                 # written before an alias moved.
-                aliases = Aliases(self.path / ALIASES_FILE)
+                aliases = self._read_aliases()
             finally:
                 current = self._collections.follow(gone, wait=wait)
             predecessors = {}
@@ -575,32 +588,45 @@ class DataFolder:
 # Where collections are stored, according to settings and options.
 
 
-Backend = Literal["local", "milvus"]
+Backend = Literal["local", "milvus", "postgres"]
 BACKENDS = get_args(Backend)
+
+
+def check_postgres_address(uri: str) -> None:
+    """Raise ValueError unless the address can be printed and names a server of PostgreSQL."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ValueError("must look like postgresql://USER@HOST:5432/DATABASE")
+    if parts.password or "password" in dict(parse_qsl(parts.query)):
+        raise ValueError("must not hold a password, because addresses are printed; give it apart")
 
 
 @dataclass(frozen=True, slots=True)
 class DataFolderLocation:
-    """The data folder, and whether its collections are stored in it or on Milvus."""
+    """The data folder, and whether its collections are stored in it or on a server."""
 
     path: Path
     engine: Backend = "local"
     milvus_uri: str | None = None
     milvus_token: str | None = field(default=None, repr=False)
+    postgres_uri: str | None = None
+    postgres_password: str | None = field(default=None, repr=False)
 
     def open(self, *, writable: bool, indexed: bool = True, follow: bool = False) -> DataFolder:
         """Open the data folder; see :class:`hummingbit.index.data_folder.DataFolder`.
 
         Raises:
-            DataFolderError: if it cannot be opened, or pymilvus or the address of Milvus is
-                missing.
-            StoreError: if Milvus cannot be reached or refuses the connection.
+            DataFolderError: if it cannot be opened, or the package for the server or its address
+                is missing.
+            StoreError: if the server cannot be reached or refuses the connection.
         """
         if self.engine == "local":
             return DataFolder(self.path, writable=writable, indexed=indexed, follow=follow)
         if self.engine not in BACKENDS:
-            known = " or ".join(BACKENDS)
+            known = ", ".join(BACKENDS)
             raise DataFolderError(f"engine is {self.engine[:80]!r}; it must be {known}")
+        if self.engine == "postgres":
+            return self._open_on_postgres(writable=writable, indexed=indexed, follow=follow)
         if self.milvus_uri is None:
             hint = "set --milvus-uri or HUMMINGBIT_MILVUS_URI, for example http://HOST:19530"
             raise DataFolderError(f"the engine milvus needs the address of a server; {hint}")
@@ -611,3 +637,17 @@ class DataFolderLocation:
         from hummingbit.index.milvus.folder import MilvusFolder  # noqa: PLC0415
 
         return MilvusFolder(self.path, self.milvus_uri, self.milvus_token, writable=writable)
+
+    def _open_on_postgres(self, *, writable: bool, indexed: bool, follow: bool) -> DataFolder:
+        if self.postgres_uri is None:
+            example = "for example postgresql://USER@HOST:5432/DATABASE"
+            hint = f"set --postgres-uri or HUMMINGBIT_POSTGRES_URI, {example}"
+            raise DataFolderError(f"the engine postgres needs the address of a server; {hint}")
+        if find_spec("psycopg") is None:
+            hint = install_command("postgres")
+            raise DataFolderError(f"the engine postgres needs the package psycopg; run {hint}")
+        # psycopg may not be installed.
+        from hummingbit.index.postgres.folder import PostgresFolder  # noqa: PLC0415
+
+        options = {"writable": writable, "indexed": indexed, "follow": follow}
+        return PostgresFolder(self.path, self.postgres_uri, self.postgres_password, **options)

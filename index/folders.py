@@ -88,6 +88,13 @@ class Draft:
             self._release(self._name)
 
 
+def first_ranking(description: Description, encoder: Encoder | None) -> str | None:
+    """Return the default ranking of a collection that is created; None is by Hamming distance."""
+    # Texts are stored, so they can also be searched by their words.
+    takes_texts = encoder is not None and encoder.kind == "text"
+    return BM25 if description.n_bits == 0 else HYBRID if takes_texts else None
+
+
 # Collections that are stored in the data folder, each in a folder with a random name.
 
 
@@ -391,9 +398,7 @@ class LocalCollections(Collections[Collection]):
         indexed_fields: Sequence[str] = (),
     ) -> Path:
         """Write an empty store in a partial folder and return the folder."""
-        # Texts are stored, so they can also be searched by their words. None is Hamming distance.
-        takes_texts = encoder is not None and encoder.kind == "text"
-        ranking = BM25 if description.n_bits == 0 else HYBRID if takes_texts else None
+        ranking = first_ranking(description, encoder)
         return self._begin(lambda path: Store.create(path, description, ranking, indexed_fields))
 
     def _begin(self, write: Callable[[Path], object]) -> Path:

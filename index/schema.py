@@ -127,7 +127,7 @@ def initial_meta(description: Description, ranking: str | None = None) -> dict[s
 
 
 def read_description(connection: sqlite3.Connection) -> Description:
-    """Read the settings of the collection in a store.
+    """Read the settings of the collection in a store's file.
 
     Raises:
         StoreError: if the file is not a store, is damaged, or has another format.
@@ -135,6 +135,15 @@ def read_description(connection: sqlite3.Connection) -> Description:
     (path,) = [file for _, name, file in connection.execute("PRAGMA database_list") if file]
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise StoreError(f"{path}: is not a hummingbit store")
+    return described_by(connection, path)
+
+
+def described_by(connection: sqlite3.Connection, store: object) -> Description:
+    """Return the settings in the table ``meta``; `store` names the store in messages.
+
+    Raises:
+        StoreError: if they are damaged, or have another format.
+    """
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     version = meta.get("format_version")
     if not isinstance(version, int) or not FORMAT_VERSION <= version <= WORDS_VERSION:
@@ -142,7 +151,7 @@ def read_description(connection: sqlite3.Connection) -> Description:
         hint = "use a later hummingbit" if later else "index the documents again"
         known = f"versions {FORMAT_VERSION} to {WORDS_VERSION}"
         message = f"has format version {version}; this hummingbit reads {known}"
-        raise StoreError(f"{path}: {message}; {hint}")
+        raise StoreError(f"{store}: {message}; {hint}")
     try:
         description = Description(
             name=meta["name"],
@@ -157,7 +166,7 @@ def read_description(connection: sqlite3.Connection) -> Description:
         if description.keep_vectors not in FORMS or description.format_version != version:
             raise ValueError(f"keep_vectors is {description.keep_vectors[:40]!r}")
     except (InputError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{path}: is damaged: {error}") from error
+        raise StoreError(f"{store}: is damaged: {error}") from error
     return description
 
 

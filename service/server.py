@@ -70,7 +70,7 @@ def serve(
 
     Raises:
         DataFolderError: if the folder cannot be opened, or another process is writing to it.
-        StoreError: if the collections are on Milvus, and it cannot be reached or refuses.
+        StoreError: if the collections are on a server that cannot be reached or refuses.
         AddressError: if the service cannot listen at the address, or other machines can reach the
             address and there are no keys.
         KeysError: if the keys file cannot be read.

@@ -27,7 +27,7 @@ from hummingbit.encoder import endpoint
 from hummingbit.encoder.text_features import VARIABLE
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.backend import MAX_K
-from hummingbit.index.data_folder import Backend, DataFolderLocation
+from hummingbit.index.data_folder import Backend, DataFolderLocation, check_postgres_address
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
@@ -36,6 +36,15 @@ MIN_KEY_LENGTH = 32
 def _check_uri(uri: str | None) -> str | None:
     if uri is not None and ("://" not in uri or "@" in uri):
         raise ValueError("must look like http://HOST:19530; give the token as milvus_token")
+    return uri
+
+
+def _check_postgres_uri(uri: str | None) -> str | None:
+    if uri is not None:
+        try:
+            check_postgres_address(uri)
+        except ValueError as error:
+            raise ValueError(f"{error}, as postgres_password") from None
     return uri
 
 
@@ -84,13 +93,24 @@ class Settings(BaseSettings):
     )
 
     backend: Backend = Field(
-        default="local", description="where collections are stored: local, in data_dir, or milvus"
+        default="local",
+        description="where collections are stored: local, in data_dir, or on a server, milvus or"
+        " postgres",
     )
     milvus_uri: Annotated[str | None, AfterValidator(_check_uri)] = Field(
         default=None, description="the address of Milvus, http://HOST:PORT, without the token"
     )
     milvus_token: SecretStr | None = Field(
         default=None, description="the token for Milvus, such as USER:PASSWORD"
+    )
+    postgres_uri: Annotated[str | None, AfterValidator(_check_postgres_uri)] = Field(
+        default=None,
+        description="the address of PostgreSQL, postgresql://USER@HOST:PORT/DATABASE, without the"
+        " password",
+    )
+    postgres_password: SecretStr | None = Field(
+        default=None,
+        description="the password for PostgreSQL (default: that of PGPASSWORD or ~/.pgpass)",
     )
 
     keys_file: Path | None = Field(
@@ -224,8 +244,12 @@ class Settings(BaseSettings):
     @property
     def location(self) -> DataFolderLocation:
         """Where the collections are."""
-        token = None if self.milvus_token is None else self.milvus_token.get_secret_value()
-        return DataFolderLocation(self.data_dir, self.backend, self.milvus_uri, token)
+        token, password = (
+            None if secret is None else secret.get_secret_value()
+            for secret in (self.milvus_token, self.postgres_password)
+        )
+        servers = self.milvus_uri, token, self.postgres_uri, password
+        return DataFolderLocation(self.data_dir, self.backend, *servers)
 
     @property
     def keys_path(self) -> Path:

@@ -21,7 +21,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
 from hummingbit.foundation import slices
+from tests.support import postgres
 from tests.support.milvus import milvus_server, reason_unavailable
+from tests.support.postgres import Server
 
 if TYPE_CHECKING:
     from hummingbit.index.milvus.folder import MilvusFolder
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 MILVUS = "milvus"
 """It is in the ids of all tests that need a Milvus server, and of no more than a few others."""
+POSTGRES = "postgres"
+"""It is in the ids of all tests that need a PostgreSQL server, and of no more than a few others."""
 MILVUS_OPEN = pytest.StashKey[ExitStack]()
 """What is open for these tests: the server, and a data folder with collections on it."""
 
@@ -95,14 +99,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class SharedTogether(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """One worker runs all tests that need Milvus, those of a module that has fixtures for all its
+    """One worker runs all tests that need a server, those of a module that has fixtures for all its
     tests, and those of a function; a large group comes before a small one.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
-        if MILVUS in nodeid:
-            return MILVUS
+        for server in (MILVUS, POSTGRES):
+            if server in nodeid:
+                return server
         return module if has_module_fixtures(ROOT / module) else nodeid.partition("[")[0]
 
 
@@ -154,6 +159,21 @@ def own_logging() -> Iterator[None]:
     # Those of pytest have types of their own.
     added = [handler for handler in root.handlers if type(handler) is logging.StreamHandler]
     root.handlers[:] = [handler for handler in root.handlers if handler not in added]
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A PostgreSQL server that tests share."""
+    if reason := postgres.reason_unavailable():
+        pytest.skip(reason)
+    with postgres.postgres_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_uri(postgres_server: Server) -> str:
+    """The address of an empty database."""
+    return postgres_server.new_database()
 
 
 @pytest.fixture(scope="session")

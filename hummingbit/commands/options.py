@@ -590,12 +590,13 @@ def add_action(
 
 
 def add_folder(parser: argparse.ArgumentParser, *, with_url: bool = True) -> None:
-    """Add ``--data-dir``, ``--backend``, ``--milvus-uri`` and, `with_url`, ``--url``."""
+    """Add ``--data-dir``, ``--backend``, the addresses of servers and, `with_url`, ``--url``."""
     (add_data_dir_or_url if with_url else add_data_dir)(parser)
     add_option(
         parser,
         "--backend",
-        "where collections are kept: in the data folder or on Milvus (default: %(default)s)",
+        "where collections are kept: in the data folder, on Milvus or on PostgreSQL"
+        " (default: %(default)s)",
         choices=BACKENDS,
         default=os.environ.get("HUMMINGBIT_BACKEND", BACKENDS[0]),
     )
@@ -604,6 +605,13 @@ def add_folder(parser: argparse.ArgumentParser, *, with_url: bool = True) -> Non
         "--milvus-uri URI",
         "http://HOST:PORT; the token is read from HUMMINGBIT_MILVUS_TOKEN",
         default=os.environ.get("HUMMINGBIT_MILVUS_URI"),
+    )
+    add_option(
+        parser,
+        "--postgres-uri URI",
+        "postgresql://USER@HOST:PORT/DATABASE; the password is read from"
+        " HUMMINGBIT_POSTGRES_PASSWORD, PGPASSWORD or ~/.pgpass",
+        default=os.environ.get("HUMMINGBIT_POSTGRES_URI"),
     )
 
 
@@ -694,11 +702,13 @@ def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
 
     Raises:
         DataFolderError: if it cannot be opened.
-        StoreError: if the collections are on Milvus, and it cannot be reached or refuses.
+        StoreError: if the collections are on a server that cannot be reached or refuses.
     """
     token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
+    password = os.environ.get("HUMMINGBIT_POSTGRES_PASSWORD")
     begin_stage(f"opening {args.data_dir}")
-    location = DataFolderLocation(args.data_dir, args.backend, args.milvus_uri, token)
+    servers = args.milvus_uri, token, args.postgres_uri, password
+    location = DataFolderLocation(args.data_dir, args.backend, *servers)
     try:
         return location.open(writable=writable, indexed=False)
     except DataFolderInUse as error:

