@@ -315,7 +315,7 @@ class RemoteFolder:
                 if not refused or not refused <= settings.keys():
                     raise
                 settings = {field: settings[field] for field in settings.keys() - refused}
-        if header.ranking != HAMMING:
+        if header.ranking is not None and header.ranking != HAMMING:
             created.set_ranking(header.ranking)
         if header.hybrid_weight is not None:
             created.set_hybrid_weight(header.hybrid_weight)

@@ -88,8 +88,8 @@ class Header:
     engine: str
     """What it was to be searched by; exports had none before collections could ask for one."""
     documents: int
-    ranking: str = HAMMING
-    """What ordered the hits of searches that named no ranking."""
+    ranking: str | None = HAMMING
+    """What ordered the hits of searches that named no ranking; None if there was no choice."""
     hybrid_weight: float | None = None
     """The weight of codes beside words; None is the encoder's."""
     indexed_fields: tuple[str, ...] = ()
@@ -263,7 +263,7 @@ def _parse_header(record: dict[str, Any]) -> Header:
         f"engine must be one of {', '.join(INDEX_TYPES)}": header.engine in INDEX_TYPES,
         f"hybrid_weight must be null or from {bounds}": weight is None
         or (is_weight and MIN_HYBRID_WEIGHT <= weight <= MAX_HYBRID_WEIGHT),
-        f"ranking must be one of {', '.join(RANKINGS)}": header.ranking in RANKINGS,
+        f"ranking must be one of {', '.join(RANKINGS)}": header.ranking in {None, *RANKINGS},
         "language must be one that this hummingbit has stems for, none or null": header.language
         in {None, NO_STEMS, *stemmers()},
         f"keep_vectors must be one of {', '.join(FORMS)}": header.keep_vectors in FORMS,
@@ -312,7 +312,8 @@ def export_collection(
             encoder_fingerprint=collection.encoder_fingerprint,
             engine=collection.engine_setting,
             documents=len(collection),
-            ranking=collection.ranking,
+            # On Milvus there is no choice; an import gets the ranking of a new collection.
+            ranking=None if collection.annotations is None else collection.ranking,
             hybrid_weight=collection.own_hybrid_weight,
             indexed_fields=collection.indexed_fields,
             keep_vectors=collection.keep_vectors,
@@ -328,7 +329,8 @@ def export_collection(
 def collection_for(folder: DataFolder, name: str, header: Header) -> CollectionBackend:
     """Return the collection to import into; a missing one is created like the exported one.
 
-    It gets the same engine, ranking and form of vectors if collections of the folder support these.
+    It gets the same settings if collections of the folder support them; :func:`left_out` says which
+    they do not.
 
     Raises:
         EncoderMismatch: if no encoder of the folder has the fingerprint of the one that made the
@@ -360,7 +362,8 @@ def collection_for(folder: DataFolder, name: str, header: Header) -> CollectionB
                 raise
             created = create()  # on Milvus
         with suppress(InputError):  # Milvus ranks by one only
-            created.set_ranking(header.ranking)
+            if header.ranking is not None:
+                created.set_ranking(header.ranking)
             if header.hybrid_weight is not None:
                 created.set_hybrid_weight(header.hybrid_weight)
         with suppress(InputError):  # nor does it take indexes of fields
@@ -372,6 +375,27 @@ def collection_for(folder: DataFolder, name: str, header: Header) -> CollectionB
         return created
     check_same_encoder(header, name, collection.n_bits, collection.encoder_fingerprint)
     return collection
+
+
+def left_out(header: Header, collection: AnyCollection) -> list[str]:
+    """Return a sentence for each setting of an export that a collection made for it lacks."""
+    settings = {
+        "ranking": (header.ranking, collection.ranking),
+        "hybrid weight": (header.hybrid_weight, collection.own_hybrid_weight),
+        "language": (header.language, collection.language),
+        "indexed fields": (sorted(header.indexed_fields), sorted(collection.indexed_fields)),
+        "form of vectors": (header.keep_vectors, collection.keep_vectors),
+    }
+    return [
+        f"the {name} of the export, {_listed(exported)}, is not that of {collection.name!r},"
+        f" {_listed(actual) or 'which has none'}"
+        for name, (exported, actual) in settings.items()
+        if exported and exported != actual
+    ]
+
+
+def _listed(value: object) -> str:
+    return ", ".join(value) if isinstance(value, list) else str("" if value is None else value)
 
 
 def check_same_encoder(header: Header, name: str, n_bits: int, fingerprint: str | None) -> None:

@@ -110,6 +110,7 @@ from hummingbit.index.transfer import (
     code_length,
     export_collection,
     import_documents,
+    left_out,
     read_points,
 )
 
@@ -794,6 +795,9 @@ def run_import(args: argparse.Namespace) -> int:
         is_new = args.collection not in {*folder.collections(), *folder.aliases()}
         header = export.header
         collection = folder.collection_for(args.collection, header)
+        if is_new:
+            for sentence in left_out(header, collection):
+                print(f"left out: {sentence}", file=sys.stderr)
         with (
             filling(folder, collection, is_new=is_new),
             count_in_stage("importing", header.documents) as advance,

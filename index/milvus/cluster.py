@@ -11,7 +11,7 @@ from pymilvus import DataType, MilvusClient, MilvusException
 from pymilvus.client.ts_utils import get_collection_ts
 
 from hummingbit.foundation.processes import Process
-from hummingbit.index.errors import StoreError, StoreUnavailable
+from hummingbit.index.errors import OtherWriter, StoreError, StoreUnavailable
 from hummingbit.index.milvus.filters import quote
 
 # The connection to a Milvus cluster, and the translation of its errors.
@@ -23,6 +23,7 @@ from hummingbit.index.milvus.filters import quote
 
 CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 60.0
+PING_SECONDS = 3.0
 AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 # The error code of the client if there is no server.
 NO_CONNECTION = 2
@@ -74,6 +75,14 @@ class Cluster:
             raise self._translate(error) from error
         except ValueError as error:  # grpc's, once the channel is closed
             raise StoreError(f"Milvus at {self.address}: {error}") from error
+
+    def problem(self) -> str | None:
+        """Return why the server cannot be used now, within some seconds; None if it can."""
+        try:
+            self.call("has_collection", CATALOGUE, timeout=PING_SECONDS)
+        except StoreError as error:
+            return str(error)
+        return None
 
     def wait_for(self, name: str) -> None:
         """Let later reads include this process' last upsert into a collection.
@@ -265,8 +274,9 @@ class Progress:
         if not self._writable:
             raise StoreError(f"collection {self._name!r} on Milvus is open for reading only")
         if self._catalogue.read(self._name) != self._written:
-            message = f"another process writes to collection {self._name!r} on Milvus; only one may"
-            raise StoreError(message)
+            only = "only one may; stop the other, and restart this one to write here"
+            message = f"another process writes to collection {self._name!r} on Milvus; {only}"
+            raise OtherWriter(message)
 
     def _write(self, counters: Counters) -> None:
         self._catalogue.write(self._name, counters)

@@ -1,6 +1,7 @@
 """A collection on a Milvus cluster, for when one machine is not enough.
 
-It finds the same documents as :class:`hummingbit.index.collection.Collection`, in the same order.
+By a code it finds the documents that :class:`hummingbit.index.collection.Collection` finds, in the
+same order. Texts are read by the words of the encoder alone, so some find others.
 The encoder runs in this process. Milvus has these limitations:
 
 **No transactions over several requests.** An interrupted write may have taken place in part.

@@ -51,6 +51,10 @@ class MilvusFolder(DataFolder):
             self._cluster.close()
             raise
 
+    def engine_problem(self) -> str | None:
+        """See :meth:`hummingbit.index.data_folder.DataFolder.engine_problem`."""
+        return self._cluster.problem()
+
     def close(self) -> None:
         """Close every collection and the connection, and release the lock."""
         super().close()

@@ -63,8 +63,8 @@ async def get_readyz(request: Request, folder: Folder) -> Response:
     """List the collections and encoders, or return 503 with the problems of each.
 
     `unavailable` lists those that cannot be opened; `unwritable` lists collections that can be
-    searched but not written to. All others are served. A service that is stopping, or whose disk is
-    full, is not ready.
+    searched but not written to. All others are served. A service is not ready while it is stopping,
+    its disk is full, or the server that stores its collections cannot be reached.
     """
     if request.app.state.draining:
         problem = ProblemError(503, "not_ready", "the service is about to stop")
@@ -81,7 +81,9 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
         for name, problems in folder.problems().items()
     }
     is_full = request.app.state.takes_writes and has_no_room(folder.path, FULL_DISK)
-    if not collections and not bad_encoders and not unwritable and not is_full:
+    unreachable = folder.engine_problem()
+    are_open = not collections and not bad_encoders and not unwritable
+    if are_open and not is_full and unreachable is None:
         names = [encoder["name"] for encoder in encoders]
         path = kernel.path()
         ready = Ready(
@@ -97,6 +99,8 @@ def _readiness(request: Request, folder: DataFolder) -> Response:
     reasons = [f"of the collections and encoders, {' and '.join(clauses)}"] if clauses else []
     if is_full:
         reasons.append("the disk is full, so nothing can be written")
+    if unreachable is not None:
+        reasons.append(unreachable)
     message = "; ".join(reasons)
     problem = ProblemError(503, "not_ready", message)
     return problem_response(request, problem, {"unavailable": problems, "unwritable": unwritable})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -12,6 +13,7 @@ from hummingbit.encoder.artifact import write_artifact
 from hummingbit.service.settings import Settings
 from tests.support.corpora import topic_documents
 from tests.support.encoders import random_texts, text_encoder
+from tests.support.proxy import proxy_to
 from tests.support.service import check_problem, running_service
 
 pytest.importorskip("pymilvus", reason="pymilvus is not installed")
@@ -136,6 +138,39 @@ def test_the_service_serves_collections_on_milvus(
         assert client.delete("/v1/collections/again").status_code == 204
         assert client.delete(path).status_code == 204
         check_problem(client.get(path), 404, "unknown_collection")
+
+
+def test_a_service_says_that_its_milvus_is_gone(data: Path, milvus_uri: str) -> None:
+    with proxy_to(urlsplit(milvus_uri).port or 0) as proxy:
+        uri = f"http://127.0.0.1:{proxy.port}"
+        settings = Settings(data_dir=data, backend="milvus", milvus_uri=uri)
+        with running_service(data, settings) as client:
+            assert client.get("/readyz").status_code == 200
+            proxy.cut()
+            problem = check_problem(client.get("/readyz"), 503, "not_ready")
+            assert f"Milvus at 127.0.0.1:{proxy.port} cannot be reached" in problem["detail"]
+
+
+def test_an_import_names_the_settings_that_milvus_does_not_keep(
+    data: Path, milvus_uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ["--data-dir", data]
+    there = [*here, "--backend", "milvus", "--milvus-uri", milvus_uri]
+    made = ["--encoder", "plain", "--language", "german"]
+    hummingbit("index", "build", "ranked", data / "corpus.jsonl", *made, *here)
+    hummingbit("index", "export", "ranked", data / "ranked.jsonl", *here)
+    capsys.readouterr()
+    assert hummingbit("index", "import", "ranked", data / "ranked.jsonl", *there) == 0
+    said = capsys.readouterr().err
+    assert "left out: the ranking of the export, hybrid, is not that of 'ranked', hamming" in said
+    assert "left out: the language of the export, german, is not that of 'ranked', which" in said
+    # On the way back, the collection gets the ranking of a new one.
+    assert hummingbit("index", "export", "ranked", data / "back.jsonl", *there) == 0
+    assert hummingbit("index", "import", "back", data / "back.jsonl", *here) == 0
+    capsys.readouterr()
+    hummingbit("index", "stats", "back", *here)
+    assert json.loads(capsys.readouterr().out)["ranking"] == "hybrid"
+    hummingbit("index", "drop", "ranked", *there)
 
 
 def test_what_is_wrong_is_said_in_a_line(
