@@ -98,8 +98,9 @@ openapi: $(VENV)/.dev $(OPENAPI)/.installed ## Lint the OpenAPI description, and
 	$(BIN)/python -m pytest -m openapi tests/openapi
 
 .PHONY: docs
-docs: $(VENV)/.dev ## Build the documentation as a site in build/docs; a broken link is an error
+docs: $(VENV)/.dev ## Build the documentation in build/docs, without a broken link, and look at it in Chromium
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+	$(BIN)/python -m pytest -m site tests/docs
 
 .PHONY: package
 package: $(VENV)/.dev ## Build the wheels, use each in a clean environment, and rehearse a release
