@@ -6,6 +6,7 @@ labels. Here runs are resampled as queries are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +71,12 @@ def compare_runs(
         Interval(float(difference_RQ.mean()), float(low), float(high), level),
         min(1.0, 2 * smaller),
     )
+
+
+def format_difference(current: Sequence[Floats], baseline: Sequence[Floats]) -> str:
+    """Format the mean difference of runs, float64[Q] each, and its interval of 95 %."""
+    found = compare_runs(np.array(current), np.array(baseline)).difference
+    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
 def _share(condition: npt.NDArray[np.bool_]) -> float:
