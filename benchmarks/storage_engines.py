@@ -36,11 +36,13 @@ from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.index.collection import Collection, local_collection
+from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.lexical import K1, UNIT, B, LexicalIndex, WeighedQuery
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
 from hummingbit.index.store.store import Store
+from hummingbit.index.transfer import Export, collection_for, export_collection, import_documents
 from hummingbit.index.word_forms import other_forms
 
 BITS, CATEGORIES, K, WORDS = 64, 10, 10, 30
@@ -78,6 +80,7 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--size", type=float, default=1e6, help="documents (default: 1e6)")
     parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument("--move", action="store_true", help="move a collection there and back")
     parser.add_argument("--engines", nargs="+", default=[*ENGINES], choices=[*ENGINES])
     args = parser.parse_args()
     size = int(args.size)
@@ -85,6 +88,9 @@ def main() -> None:
     texts, codes = zipfian_texts(rng, size, WORDS), clustered(rng, size, BITS)
     with tempfile.TemporaryDirectory() as name, local_engine(Path(name) / "local") as local:
         fill("local", local, texts, codes)
+        if args.move:
+            move(Path(name), local)
+            return
         questions = local.questions(rng, texts, codes, args.queries)
         for engine_name in args.engines:
             own = Path(name) / engine_name
@@ -93,6 +99,49 @@ def main() -> None:
                 fill(engine_name, engine, texts, codes)
                 compare(engine_name, engine, local, questions)
                 print_visible(engine_name, engine, questions, size)
+
+
+def move(folder: Path, local: Local) -> None:
+    """Move the collection to PostgreSQL and back by exports, and compare the first and the last."""
+    (folder / "service").mkdir()
+    steps: dict[str, float] = {}
+
+    @contextmanager
+    def timed_step(step: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        steps[step] = time.perf_counter() - began
+
+    def export(collection: Collection, path: Path) -> None:
+        with path.open("wb") as stream:
+            export_collection(collection, stream)
+
+    def import_into(data: DataFolder, path: Path) -> Collection:
+        with path.open("rb") as stream:
+            read = Export(stream, path.name)
+            collection = collection_for(data, "texts", read.header)
+            import_documents(collection, read)
+        return local_collection(collection, "index")
+
+    first, second, third = (folder / f"{number}.jsonl" for number in range(3))
+    with service_engine(folder / "service", local) as service:
+        data = service.folder
+        assert data is not None  # noqa: S101
+        data.drop_collection("texts")
+        with timed_step("exported from the data folder"):
+            export(local.collection, first)
+        with timed_step("imported into PostgreSQL"):
+            remote = import_into(data, first)
+        with timed_step("exported from PostgreSQL"):
+            export(remote, second)
+        with DataFolder(folder / "back", writable=True, indexed=False) as back:
+            with timed_step("imported into a data folder"):
+                again = import_into(back, second)
+            export(again, third)
+    size = len(local.collection)
+    for step, seconds in steps.items():
+        print(f"{step:30} {size / seconds:9,.0f} documents/s")
+    print("the same exports:", first.read_bytes() == second.read_bytes() == third.read_bytes())
 
 
 def fill(name: str, engine: Engine, texts: Sequence[str], codes: Codes) -> None:
@@ -152,8 +201,9 @@ def print_visible(name: str, engine: Engine, questions: Sequence[Question], size
 class Local:
     """A collection of the data folder."""
 
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
+    def __init__(self, collection: Collection, folder: DataFolder | None = None) -> None:
+        self.collection = self._collection = collection
+        self.folder = folder
         self._filter = parse_filter({"field": "category", "eq": ONE_CATEGORY})
 
     def write(self, first: int, texts: Sequence[str], codes: Codes) -> None:
@@ -234,7 +284,7 @@ def service_engine(folder: Path, _: Local) -> Iterator[Local]:
         PostgresFolder(folder / "data", server.uri, writable=True, indexed=False) as data,
     ):
         data.create_collection("texts", n_bits=BITS).set_ranking("hybrid")
-        yield Local(local_collection(data.collection("texts"), "index"))
+        yield Local(local_collection(data.collection("texts"), "index"), data)
 
 
 TABLES = f"""

@@ -294,6 +294,8 @@ class PostgresCollections(Collections[Collection]):
         """The id of each collection, by its name."""
         self._gone: list[Collection] = []
         self._lingering: dict[Store, threading.Timer] = {}
+        self.aliases: Callable[[], Mapping[str, str]] = dict
+        """Returns the aliases as this service knows them."""
         self._rounds = 0
         self._opening: dict[str, threading.Thread] = {}
         """The threads that open collections which other services made, by their ids."""
@@ -529,7 +531,11 @@ class PostgresCollections(Collections[Collection]):
         self._ids[name] = id_
         try:
             store = PostgresStore(
-                self._catalogue.server, id_, self._path / id_, writable=self._writable
+                self._catalogue.server,
+                id_,
+                self._path / id_,
+                writable=self._writable,
+                check=self._check_aliases,
             )
             if store.description.name != name:
                 raise StoreError(f"the store of {name!r} is that of {store.description.name!r}")
@@ -545,6 +551,19 @@ class PostgresCollections(Collections[Collection]):
             self._unavailable[name] = StoreError(f"the store is damaged: {error}")
         except (StoreError, CollectionUnavailable) as error:
             self._unavailable[name] = error
+
+    def _check_aliases(self, connection: Connection, name: str) -> None:
+        """Raise StoreUnavailable if another service has moved an alias away from a collection.
+
+        Until this service follows, a write by that alias would reach the wrong collection.
+        """
+        left = [alias for alias, target in self.aliases().items() if target == name]
+        if left:
+            now, _ = self._catalogue.aliases(connection)
+            for alias in left:
+                if now.get(alias) != name:
+                    message = f"the alias {alias!r} has just moved to another collection"
+                    raise StoreUnavailable(f"PostgreSQL: {message}; nothing was written; try again")
 
     def _encoder_of(self, description: Description) -> Encoder | None:
         name, fingerprint = description.encoder_name, description.encoder_fingerprint
@@ -601,16 +620,16 @@ class PostgresFolder(DataFolder):
         """Raise: services on PostgreSQL do not fork."""
         raise DataFolderError("collections on PostgreSQL are not shared with a forked process")
 
+    def _known_aliases(self) -> Mapping[str, str]:
+        """Return the aliases as this service knows them; none while it opens."""
+        return self._aliases.names if hasattr(self, "_aliases") else {}
+
     def _read_aliases(self) -> Aliases:
         return SharedAliases(self._catalogue)
 
     def _make_collections(self, engine: str, *, indexed: bool) -> Collections[CollectionBackend]:
         path = self.path / "postgres"
-        return PostgresCollections(
-            self._catalogue,
-            path,
-            self.encoders,
-            engine,
-            writable=self.writable,
-            indexed=indexed,
-        )
+        options = {"writable": self.writable, "indexed": indexed}
+        collections = PostgresCollections(self._catalogue, path, self.encoders, engine, **options)
+        collections.aliases = self._known_aliases
+        return collections

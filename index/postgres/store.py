@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -130,8 +130,19 @@ class PostgresStore(Store):
 
     changes_class = ChangesOnPostgres
 
-    def __init__(self, server: Server, id_: str, folder: Path, *, writable: bool) -> None:
+    def __init__(
+        self,
+        server: Server,
+        id_: str,
+        folder: Path,
+        *,
+        writable: bool,
+        check: Callable[[Connection, str], object] | None = None,
+    ) -> None:
         """Open the store of a collection; what is derived from it is kept in `folder`.
+
+        `check` is called in every write, while no other service can write, with the connection and
+        the name of the collection; an error that it raises ends the write.
 
         Raises:
             StoreError: if it is missing, damaged, or has a later format.
@@ -139,6 +150,7 @@ class PostgresStore(Store):
         self._server = server
         self._schema = schema_of(id_)
         self._is_ended = False
+        self._check = check
         RowReader.__init__(self, folder / "store", SchemaConnections(server, self._schema))
         self.writable = writable
         self.lost = None
@@ -190,6 +202,8 @@ class PostgresStore(Store):
         with self._server.borrow(self._schema) as connection:
             connection.run("BEGIN")
             connection.run("SELECT 1 FROM meta WHERE key = 'generation' FOR UPDATE").fetchone()
+            if self._check is not None:
+                self._check(connection, self.description.name)
             self._writing = connection
             yield cast("sqlite3.Connection", connection)
 

@@ -294,7 +294,8 @@ PROBLEMS: Mapping[type[HummingbitError], Entry] = {
     StoreUnavailable: Entry(
         503,
         "storage_failed",
-        "the server that stores the collections cannot be reached; GET /readyz says why",
+        "the server that stores the collections cannot be reached, or another service writes there;"
+        " GET /readyz says which",
     ),
     StoreError: Entry(503, "storage_failed", _UNREADABLE),
     DataFolderError: Entry(503, "storage_failed", _UNREADABLE),

@@ -144,6 +144,38 @@ def test_two_services_cannot_create_the_same_collection(open_folder: Open) -> No
         b.create_collection("one", n_bits=8)
 
 
+def test_no_write_by_an_alias_reaches_the_collection_that_it_left(open_folder: Open) -> None:
+    a, b = open_folder("a"), open_folder("b")
+    for name in ("old", "new"):
+        a.create_collection(name, n_bits=8)
+    a.change_aliases([AddAlias("it", "old")])
+    b.follow()
+    assert b._follower is not None
+    b._follower.stop()
+    known = b.collection("it")
+    known.upsert([Document(id="x", code="00")])
+    refused: list[StoreUnavailable] = []
+
+    def write() -> None:
+        try:
+            known.upsert([Document(id="y", code="01")])
+        except StoreUnavailable as error:
+            refused.append(error)
+
+    waiting = threading.Thread(target=write)
+    with a.collection("old").holding_writes():
+        waiting.start()
+        waiting.join(0.2)
+        a.change_aliases([AddAlias("it", "new")])
+    waiting.join()
+    assert "the alias 'it' has just moved" in str(refused[0])
+    assert a.collection("old").get("y") is None
+    b.follow()
+    b.collection("it").upsert([Document(id="y", code="01")])
+    assert a.collection("new").get("y") is not None
+    b.collection("old").upsert([Document(id="z", code="02")])  # by its own name
+
+
 def test_writes_of_others_wait_while_they_are_held(open_folder: Open) -> None:
     a, b = open_folder("a"), open_folder("b")
     here = a.create_collection("c", n_bits=8)
