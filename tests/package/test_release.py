@@ -174,6 +174,28 @@ def test_the_metadata_say_what_pypi_shows(packages: Path) -> None:
         assert all(url.startswith(f"{SERVER}/{REPOSITORY}/") for url in urls.values())
 
 
+def test_every_distribution_holds_the_licence_and_what_it_is_owed_to(packages: Path) -> None:
+    licence = (ROOT / "LICENSE").read_bytes()
+    for package in packages.iterdir():
+        if package.suffix == ".whl":
+            with zipfile.ZipFile(package) as archive:
+                held = {
+                    name.rpartition("/")[2]: archive.read(name)
+                    for name in archive.namelist()
+                    if "/licenses/" in name
+                }
+        else:
+            with tarfile.open(package) as sdist:
+                files = [member for member in sdist.getmembers() if member.name.count("/") == 1]
+                held = {
+                    Path(member.name).name: file.read()
+                    for member in files
+                    if (file := sdist.extractfile(member)) is not None
+                }
+        assert held["LICENSE"] == licence, package.name
+        assert ("NOTICE" in held) is ("client" not in package.name), package.name
+
+
 def test_no_link_of_a_description_is_relative_and_no_command_needs_a_checkout(
     packages: Path,
 ) -> None:
