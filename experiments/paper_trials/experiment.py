@@ -19,6 +19,8 @@ PARTS = {
     "class-tree": "experiments.paper_trials.class_tree",
     "coherence-alarm": "experiments.paper_trials.coherence_alarm",
     "none-of-these": "experiments.paper_trials.none_of_these",
+    "graded-judgements": "experiments.paper_trials.graded_judgements",
+    "top-of-list": "experiments.paper_trials.top_of_list",
 }
 
 

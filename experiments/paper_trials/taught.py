@@ -13,6 +13,7 @@ from experiments.splits import read_split
 from hummingbit.commands.options import OptionError
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.arrays import unit_rows
 from hummingbit.index.catalog import shipped_encoder
 from hummingbit.training.data import TrainingData
 from hummingbit.training.model_codes import read_documents
@@ -62,7 +63,8 @@ def read_vectors(name: str, data: TrainingData, args: argparse.Namespace) -> Flo
         shipped = shipped_encoder()
         if shipped is None:
             raise OptionError("hummingbit-models is not installed; name a --model")
-        return load_encoder(shipped).query_weights(texts)
+        # Sums of the words' rows: short texts would be on one side of all thresholds.
+        return unit_rows(load_encoder(shipped).query_weights(texts))
     need("onnxruntime", ["--model"])
     folder = read_model(args.model, max_tokens=args.max_tokens)
     args.work_dir.mkdir(parents=True, exist_ok=True)
