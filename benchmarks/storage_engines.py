@@ -280,7 +280,7 @@ def service_engine(folder: Path, _: Local) -> Iterator[Local]:
     from tests.support.postgres import postgres_server  # noqa: PLC0415 - not installed everywhere
 
     with (
-        postgres_server(folder) as server,
+        postgres_server() as server,
         PostgresFolder(folder / "data", server.uri, writable=True, indexed=False) as data,
     ):
         data.create_collection("texts", n_bits=BITS).set_ranking("hybrid")
@@ -414,10 +414,10 @@ def _bits(code: bytes) -> str:
 
 
 @contextmanager
-def postgres_engine(folder: Path, local: Local) -> Iterator[Postgres]:
+def postgres_engine(_: Path, local: Local) -> Iterator[Postgres]:
     from tests.support.postgres import postgres_server  # noqa: PLC0415 - not installed everywhere
 
-    with postgres_server(folder) as server:
+    with postgres_server() as server:
         yield Postgres(server.uri, local)
 
 

@@ -162,11 +162,11 @@ def own_logging() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def postgres_server() -> Iterator[Server]:
     """A PostgreSQL server that tests share."""
     if reason := postgres.reason_unavailable():
         pytest.skip(reason)
-    with postgres.postgres_server(tmp_path_factory.mktemp("server")) as server:
+    with postgres.postgres_server() as server:
         yield server
 
 

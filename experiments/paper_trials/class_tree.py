@@ -41,7 +41,12 @@ CHOICE_SEED = 1000
 
 def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
-    group.add_argument("--tree-dataset", default="20news-bydate", metavar="NAME")
+    group.add_argument(
+        "--tree-dataset",
+        default="20news-bydate",
+        metavar="NAME",
+        help="the data set whose labels are a tree (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hummingbit.foundation.errors import install_command
@@ -80,8 +81,12 @@ def _is_running(pid: int) -> bool:
 
 
 @contextmanager
-def postgres_server(folder: Path) -> Iterator[Server]:
-    """Run a server with its data in a folder below `folder`, which is deleted at the end."""
+def postgres_server() -> Iterator[Server]:
+    """Run a server with its data in a temporary folder.
+
+    As root, the server runs as another user, who must reach the folder. pytest's temporary folders
+    are closed to others whenever a session of pytest begins.
+    """
     with warnings.catch_warnings():
         # It warns where the system has no folder for sockets, and takes one for temporary files.
         warnings.simplefilter("ignore")
@@ -89,8 +94,9 @@ def postgres_server(folder: Path) -> Iterator[Server]:
             get_server,
         )
 
-    server = get_server(folder / "postgres", cleanup_mode="delete")
-    try:
-        yield Server(server)
-    finally:
-        server.cleanup()
+    with TemporaryDirectory(prefix="postgres-") as folder:
+        server = get_server(Path(folder) / "data", cleanup_mode="delete")
+        try:
+            yield Server(server)
+        finally:
+            server.cleanup()

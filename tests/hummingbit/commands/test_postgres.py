@@ -88,8 +88,7 @@ def test_a_collection_moves_there_and_back_as_it_is(
 @pytest.mark.skipif(postgres.reason_unavailable() is not None, reason="no PostgreSQL server here")
 @pytest.mark.long
 def test_a_service_says_that_its_postgres_is_gone_and_goes_on_when_it_is_back(data: Path) -> None:
-    (data / "server").mkdir()
-    with postgres.postgres_server(data / "server") as server:
+    with postgres.postgres_server() as server:
         settings = Settings(data_dir=data, backend="postgres", postgres_uri=server.uri)
         with running_service(data, settings) as client:
             path = "/v1/collections/served"

@@ -236,9 +236,8 @@ def test_a_text_that_postgres_cannot_store_is_refused(open_folder: Open, tmp_pat
 def test_a_server_that_is_killed_loses_nothing_acknowledged(tmp_path: Path) -> None:
     from hummingbit.index.postgres.folder import PostgresFolder  # noqa: PLC0415 - psycopg may be missing
 
-    (tmp_path / "server").mkdir()
     with ExitStack() as stack:
-        server = stack.enter_context(own_server(tmp_path / "server"))
+        server = stack.enter_context(own_server())
         a, b = (
             stack.enter_context(PostgresFolder(tmp_path / name, server.uri, writable=True))
             for name in "ab"

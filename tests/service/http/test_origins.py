@@ -107,8 +107,11 @@ def test_every_write_wants_the_type_that_it_documents(client: httpx.Client) -> N
     for template, operations in description["paths"].items():
         path = template.replace("{name}", "typed").replace("{id}", "0")
         for method in set(operations) - {"get"}:
-            taken = operations[method].get("requestBody", {}).get("content", {})
-            for media_type in {"text/plain", "application/x-www-form-urlencoded"} - taken.keys():
+            operation = operations[method]
+            taken = {*operation.get("requestBody", {}).get("content", {})}
+            # Generators of clients take one type of a body; the description names the other.
+            taken |= {"text/plain"} if "`text/plain`" in operation.get("description", "") else set()
+            for media_type in {"text/plain", "application/x-www-form-urlencoded"} - taken:
                 headers = {"content-type": media_type}
                 response = client.request(method, path, content=b'{"a": 1}', headers=headers)
                 check_problem(response, 415, "unsupported_media_type")
