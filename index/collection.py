@@ -512,6 +512,7 @@ def _is_ascii_text(query: Query) -> bool:
 
 FIELDS_KEPT = 1024
 CANDIDATES_AT_ONCE = 500
+MUCH_DELETED = 1 << 20
 _LAST_WORD = WordExpression(r"\w{2,}$")
 # How many generations a search tries before it waits for the writers.
 ATTEMPTS = 3
@@ -1252,9 +1253,12 @@ class Collection(SearchableCollection):
 
     def compact(self) -> None:
         """See :meth:`hummingbit.index.backend.CollectionBackend.compact`; writes wait meanwhile."""
+        before = self.bytes_on_disk()
         self._writer.compact()
         self._published_index.wait()
-        give_back_memory()
+        # Collecting garbage visits every object of the process, for whatever little there is.
+        if before - self.bytes_on_disk() >= MUCH_DELETED:
+            give_back_memory()
 
     def remove_expired(self) -> None:
         """Delete the documents that have expired, which no read returns any more.
