@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.foundation.memo import Memo
+
 Floats = npt.NDArray[np.float32]
 
 MOST_NEIGHBOURS = 64
@@ -59,7 +61,7 @@ class TermTable:
         lengths = np.sqrt(np.einsum("vd,vd->v", rows, rows))
         self._scales = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
         self._signs = self._signs_of_terms()
-        self._known: dict[str, tuple[Neighbour, ...]] = {}
+        self._known = Memo(self._find, TERMS_KEPT)
 
     def neighbours(self, term: str) -> tuple[Neighbour, ...]:
         """Return the terms nearest to a term, nearest first, without itself.
@@ -67,12 +69,7 @@ class TermTable:
         There are at most :data:`MOST_NEIGHBOURS`, with cosines of at least :data:`LEAST_COSINE`,
         and none if the encoder has no word of the term.
         """
-        known = self._known.get(term)
-        if known is None:
-            if len(self._known) >= TERMS_KEPT:
-                self._known.clear()
-            known = self._known[term] = self._find(term)
-        return known
+        return self._known[term]
 
     def _find(self, term: str) -> tuple[Neighbour, ...]:
         number = self._numbers.get(term)

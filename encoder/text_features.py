@@ -27,6 +27,7 @@ from hummingbit.encoder.analyzers import (
 )
 from hummingbit.encoder.spelling import Corrections, QueryTerms, Speller
 from hummingbit.foundation.errors import InputError
+from hummingbit.foundation.memo import Memo
 
 # The optional compiled forward pass of a few queries.
 #
@@ -418,21 +419,13 @@ class TextFeatures:
             if column is not None:
                 columns.append(column)
             elif " " not in term:
-                columns += self._known_pieces(term[:_LONGEST_IN_PIECES])
+                columns += self._known_pieces[term[:_LONGEST_IN_PIECES]]
         return columns
 
     @functools.cached_property
-    def _pieces_of_words(self) -> dict[str, list[int]]:
+    def _known_pieces(self) -> Memo[list[int]]:
         """The pieces of the latest unknown words; most occur again."""
-        return {}
-
-    def _known_pieces(self, word: str) -> list[int]:
-        pieces = self._pieces_of_words.get(word)
-        if pieces is None:
-            if len(self._pieces_of_words) >= WORDS_KEPT:
-                self._pieces_of_words.clear()
-            pieces = self._pieces_of_words[word] = self._pieces_of(word)
-        return pieces
+        return Memo(self._pieces_of, WORDS_KEPT)
 
     def _pieces_of(self, word: str) -> list[int]:
         """Return the columns of the longest known pieces of a word, from the left."""
