@@ -77,9 +77,9 @@ from hummingbit.index.rankings import (
     DEFAULT_WEIGHT,
     HAMMING,
     OF_MODELS,
+    BestPassages,
     Bm25Ranking,
     HammingRanking,
-    RankedRows,
     Ranking,
     SearchedDocuments,
     make_ranking,
@@ -792,9 +792,9 @@ class Collection(SearchableCollection):
         columns = [self._column(facet.field, published) for facet in facets]
         column, everything = search.code_column, max(1, len(published.generation))
 
-        def mask(hits: list[RankedRows]) -> Mask:
+        def mask(by: Ranking, query: EncodedQueries, count: int, rows: Rows | None) -> Mask:
             found = np.zeros(published.last_row + 1, dtype=np.bool_)
-            for ranked in hits:
+            for ranked in by.rank(query, count, rows):
                 found[column.document_row(ranked.rows)] = True
             return found
 
@@ -802,16 +802,16 @@ class Collection(SearchableCollection):
         for position, (query, rows) in enumerate(search.each_query(allowed, restricted)):
             over = search.facets_over(position)
             if over == "words":
-                selected = mask(_with_words(query, published, rows, column))
+                selected = mask(_ranking_by_words(published, column), query, everything, rows)
                 if search.ranking != BM25 and not selected.any():
                     over = "best"
             if over == "best":
                 depth = search.options.facet_depth or FACET_DEPTH
-                selected = mask(ranking.rank(query, depth, rows))
+                selected = mask(ranking, query, depth, rows)
             elif search.queries.is_only_filter(position):
                 selected = self._selected(published, rows)
             elif over == "found":
-                selected = mask(ranking.rank(query, everything, rows))
+                selected = mask(ranking, query, everything, rows)
             counted.append(([*map(count_facet, facets, columns, repeat(selected))], over))
         return counted
 
@@ -1327,14 +1327,11 @@ class Collection(SearchableCollection):
 PAGE = 1000
 
 
-def _with_words(
-    query: EncodedQueries, published: PublishedGeneration, rows: Rows | None, column: CodeColumn
-) -> list[RankedRows]:
-    """Return what has a word of a query, of the documents with `rows`, None for all."""
-    if rows is not None:
-        rows = column.rows_of_documents(rows, published.generation)
+def _ranking_by_words(published: PublishedGeneration, column: CodeColumn) -> Ranking:
+    """Return the ranking whose hits are the documents with a word of a query."""
     assert published.lexical is not None  # noqa: S101 - a search that counts these needs words
-    return Bm25Ranking(published.lexical).rank(query, max(1, len(published.generation)), rows)
+    ranking = Bm25Ranking(published.lexical)
+    return BestPassages(ranking, published.generation, column) if column.has_passages else ranking
 
 
 def local_collection(collection: CollectionBackend, lacks: str) -> Collection:
