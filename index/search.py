@@ -1477,8 +1477,8 @@ def _sentence(condition: ValueCondition, held: Sequence[Scalar] | None, number: 
                 f"filter: {field!r} holds strings such as {example}{where}; {value} finds {dates}"
             )
     if isinstance(condition, AnyOf) and not _may_hold(condition, held):
-        none = f"none of the first {number} documents" if number else "no document"
-        return f"filter: {none} has {value} in {field!r}{_similar(values[0], held)}"
+        similar = _similar(values[0], held)
+        return f"filter: {_no_document(number)} has {value} in {field!r}{similar}"
     return ""
 
 
@@ -1504,8 +1504,11 @@ def _similar(value: Scalar, held: Sequence[Scalar]) -> str:
 
 
 def _absent(field: str, number: str) -> str:
-    none = f"none of the first {number} documents" if number else "no document"
-    return f"{none} has the field {field!r}"
+    return f"{_no_document(number)} has the field {field!r}"
+
+
+def _no_document(number: str) -> str:
+    return f"none of the first {number} documents" if number else "no document"
 
 
 def _names(kinds: Iterable[type]) -> str:
