@@ -318,7 +318,8 @@ def _index(
     """Index the documents by their words and, if it knows these, the encoder that ships."""
     texts = [document.text or "" for document in corpus.sample]
     language, is_sure = find_language(texts)
-    is_read, line = shipped_encoder_reads(folder, texts)
+    is_other = is_sure and language != DEFAULT_LANGUAGE
+    is_read, line = shipped_encoder_reads(folder, texts, is_other_language=is_other)
     _print_row("codes", line)
     collection = folder.create_collection(
         name,
@@ -343,13 +344,14 @@ def _jobs_for(corpus: Corpus) -> int:
     )
 
 
-def shipped_encoder_reads(folder: DataFolder, texts: Sequence[str]) -> tuple[bool, str]:
+def shipped_encoder_reads(
+    folder: DataFolder, texts: Sequence[str], *, is_other_language: bool
+) -> tuple[bool, str]:
     """Return whether the encoder that ships reads the texts, and a line that says so."""
     if folder.encoders.install_shipped() is None:
         return False, f"none, words alone: {SHIPPED_DISTRIBUTION} is not installed"
     encoder = folder.encoders.load(SHIPPED_NAME)
-    language, is_sure = find_language(texts)
-    if is_sure and language != DEFAULT_LANGUAGE:
+    if is_other_language:
         return False, f"none, words alone: {SHIPPED_DISTRIBUTION} knows English only"
     known = known_share(encoder, texts)
     if known < MIN_KNOWN_SHARE:
