@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 
 import uvicorn
@@ -128,8 +128,8 @@ def run_server(
     settings = _within_descriptors(settings)
     connections = limited_connections(settings)
     config = server_config(app, settings, connections, trusted_proxies)
-    server = _Server(config, connections, app, settings.shutdown_delay, on_ready)
-    server.shares_port = shares_port
+    delay = settings.shutdown_delay
+    server = _Server(config, connections, app, delay, on_ready, shares_port=shares_port)
     with _stop_on_signals(server):
         server.run(sockets=listeners)
 
@@ -227,7 +227,7 @@ def hold_back_clients(listener: socket.socket) -> None:
 
     A port that closes resets what nobody has accepted yet. Nothing arrives between the last that is
     accepted and the end of the port if nobody can connect. A client asks again after a second, and
-    is refused then. Systems other than Linux cannot do so.
+    is refused then. Systems other than Linux cannot do so, and some sandboxes may not.
     """
     if sys.platform != "linux" or listener.family == socket.AF_UNIX:
         return
@@ -235,7 +235,8 @@ def hold_back_clients(listener: socket.socket) -> None:
         b"".join(struct.pack("HBBI", *instruction) for instruction in ONLY_CONNECTED)
     )
     given = struct.pack("HL", len(ONLY_CONNECTED), ctypes.addressof(program))
-    listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, given)
+    with suppress(OSError):
+        listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, given)
 
 
 def ending_signals() -> list[signal.Signals]:
@@ -260,13 +261,15 @@ class _Server(uvicorn.Server):
         app: FastAPI,
         delay: float,
         on_ready: Callable[[], object],
+        *,
+        shares_port: bool,
     ) -> None:
         super().__init__(config)
         self._connections = connections
         self._app = app
         self._delay = delay
         self._on_ready = on_ready
-        self.shares_port = False
+        self._shares_port = shares_port
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept requests, and exempt all objects so far from garbage collection."""
@@ -279,7 +282,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the port, answer the connections that wait or are open, and end."""
         copies = [listener.dup() for listener in sockets or ()]
-        if not self.shares_port:
+        if not self._shares_port:
             for copy in copies:
                 hold_back_clients(copy)
             await asyncio.sleep(HANDSHAKE_SECONDS)
