@@ -243,14 +243,14 @@ class _Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         is_last = not self.pipeline
         super().on_response_complete()
-        if not is_last:
+        if not is_last:  # the next request is under way
             self.cycle.keep_alive = self.cycle.keep_alive and not self._is_last
-        else:
-            self._waits_since = self.loop.time()
-            if self._has_ended:
-                self.transport.close()
-            elif self._is_last:
-                self.loop.call_later(LAST_REQUEST_SECONDS, super().shutdown)
+            return
+        self._waits_since = self.loop.time()
+        if self._has_ended:
+            self.transport.close()
+        elif self._is_last:
+            self.loop.call_later(LAST_REQUEST_SECONDS, super().shutdown)
 
     def end(self) -> None:
         """Close the connection, after a while if the rest of a body is on its way."""
