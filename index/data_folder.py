@@ -626,28 +626,28 @@ class DataFolderLocation:
             known = ", ".join(BACKENDS)
             raise DataFolderError(f"engine is {self.engine[:80]!r}; it must be {known}")
         if self.engine == "postgres":
-            return self._open_on_postgres(writable=writable, indexed=indexed, follow=follow)
-        if self.milvus_uri is None:
-            hint = "set --milvus-uri or HUMMINGBIT_MILVUS_URI, for example http://HOST:19530"
-            raise DataFolderError(f"the engine milvus needs the address of a server; {hint}")
-        if find_spec("pymilvus") is None:
-            hint = install_command("milvus")
-            raise DataFolderError(f"the engine milvus needs the package pymilvus; run {hint}")
+            uri = self._address(
+                self.postgres_uri, "psycopg", "postgresql://USER@HOST:5432/DATABASE"
+            )
+            # psycopg may not be installed.
+            from hummingbit.index.postgres.folder import PostgresFolder  # noqa: PLC0415
+
+            options = {"writable": writable, "indexed": indexed, "follow": follow}
+            return PostgresFolder(self.path, uri, self.postgres_password, **options)
+        uri = self._address(self.milvus_uri, "pymilvus", "http://HOST:19530")
         # pymilvus takes a second to import and may not be installed.
         from hummingbit.index.milvus.folder import MilvusFolder  # noqa: PLC0415
 
-        return MilvusFolder(self.path, self.milvus_uri, self.milvus_token, writable=writable)
+        return MilvusFolder(self.path, uri, self.milvus_token, writable=writable)
 
-    def _open_on_postgres(self, *, writable: bool, indexed: bool, follow: bool) -> DataFolder:
-        if self.postgres_uri is None:
-            example = "for example postgresql://USER@HOST:5432/DATABASE"
-            hint = f"set --postgres-uri or HUMMINGBIT_POSTGRES_URI, {example}"
-            raise DataFolderError(f"the engine postgres needs the address of a server; {hint}")
-        if find_spec("psycopg") is None:
-            hint = install_command("postgres")
-            raise DataFolderError(f"the engine postgres needs the package psycopg; run {hint}")
-        # psycopg may not be installed.
-        from hummingbit.index.postgres.folder import PostgresFolder  # noqa: PLC0415
-
-        options = {"writable": writable, "indexed": indexed, "follow": follow}
-        return PostgresFolder(self.path, self.postgres_uri, self.postgres_password, **options)
+    def _address(self, uri: str | None, package: str, example: str) -> str:
+        """Return the address of the server, which a `package` connects to."""
+        if uri is None:
+            variable = f"HUMMINGBIT_{self.engine.upper()}_URI"
+            hint = f"set --{self.engine}-uri or {variable}, for example {example}"
+            message = f"the engine {self.engine} needs the address of a server; {hint}"
+            raise DataFolderError(message)
+        if find_spec(package) is None:
+            hint = f"run {install_command(self.engine)}"
+            raise DataFolderError(f"the engine {self.engine} needs the package {package}; {hint}")
+        return uri
