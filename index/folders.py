@@ -95,17 +95,102 @@ def first_ranking(description: Description, encoder: Encoder | None) -> str | No
     return BM25 if description.n_bits == 0 else HYBRID if takes_texts else None
 
 
-# Collections that are stored in the data folder, each in a folder with a random name.
+# Collections that are read from stores.
 
 
-STORE_FILE = "store.sqlite"
 ROUNDS_BETWEEN_RETRIES = 10
 SECONDS_FOR_OPENING = 0.25
 # Windows deletes no open file.
 IS_WINDOWS = os.name == "nt"
 
 
-class LocalCollections(Collections[Collection]):
+class StoredCollections(Collections[Collection]):
+    """Collections that are read from stores, in the data folder or on a server.
+
+    Those that are gone close once the reads in progress end. Others are opened in threads.
+    """
+
+    def __init__(
+        self, path: Path, encoders: EncoderFolder, engine: str, *, writable: bool, indexed: bool
+    ) -> None:
+        """Hold no collections yet; their files are in the folder `path`.
+
+        `engine` and `indexed` are passed to :class:`hummingbit.index.collection.Collection`.
+        """
+        super().__init__(encoders)
+        self._path = path
+        self._engine = engine
+        self._writable = writable
+        self._indexed = indexed
+        self._rounds = 0
+        self._opening: dict[Path | str, threading.Thread] = {}
+        """The threads that open collections which others made, by folder or id."""
+        self._gone: list[Collection] = []
+        self._lingering: dict[Store, threading.Timer] = {}
+
+    def get_ready(self, name: str) -> Collection:
+        """Return a collection after building its index."""
+        collection = self.get(name)
+        if self._indexed:
+            collection.build_index()
+        return collection
+
+    def check_engine(self, engine: str, n_bits: int) -> None:
+        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
+        check_index_type(engine, n_bits)
+
+    def let_go(self, held: Names[CollectionBackend] = ()) -> None:
+        """Close the collections that are gone, except those that are still `held`.
+
+        Reads in progress go on for at most :attr:`linger_seconds`. They hold the collection, and
+        its files can be read while they are open.
+        """
+        gone, self._gone = self._gone, [kept for kept in self._gone if kept in held]
+        for collection in gone:
+            if collection in held:
+                continue
+            if not self.linger_seconds or IS_WINDOWS:
+                collection.close()
+                continue
+            collection.end_writing()
+            timer = threading.Timer(self.linger_seconds, self._end_lingering, (collection.store,))
+            timer.daemon = True
+            self._lingering[collection.store] = timer
+            timer.start()
+            # Nobody can read it any more once this process has no reference to it.
+            finalizer = weakref.finalize(collection, self._end_lingering, collection.store)
+            finalizer.atexit = False
+
+    def close(self) -> None:
+        """Close every collection, after those that are being opened are open."""
+        for opening in self._opening.values():
+            opening.join()
+        super().close()
+        for store in list(self._lingering):
+            self._end_lingering(store)
+        while self._gone:
+            self._gone.pop().close()
+
+    def _take_away(self, name: str) -> None:
+        """Take the name from a collection, which is closed by :meth:`let_go`."""
+        self._unavailable.pop(name, None)
+        if name in self.opened:
+            self._gone.append(self.opened.pop(name))
+
+    def _end_lingering(self, store: Store) -> None:
+        timer = self._lingering.pop(store, None)
+        if timer is not None:
+            timer.cancel()
+            store.close()
+
+
+# Collections that are stored in the data folder, each in a folder with a random name.
+
+
+STORE_FILE = "store.sqlite"
+
+
+class LocalCollections(StoredCollections):
     """The collections in one folder. The store holds the name, which never becomes a path."""
 
     def __init__(
@@ -115,16 +200,8 @@ class LocalCollections(Collections[Collection]):
 
         `engine` and `indexed` are passed to :class:`hummingbit.index.collection.Collection`.
         """
-        super().__init__(encoders)
-        self._path = path
-        self._writable = writable
-        self._engine = engine
-        self._indexed = indexed
+        super().__init__(path, encoders, engine, writable=writable, indexed=indexed)
         self._folders: dict[str, Path] = {}
-        self._rounds = 0
-        self._opening: dict[Path, threading.Thread] = {}
-        self._gone: list[Collection] = []
-        self._lingering: dict[Store, threading.Timer] = {}
 
     def open_all(self) -> None:
         """Open every collection; a writer first deletes the remains of a crash."""
@@ -132,13 +209,6 @@ class LocalCollections(Collections[Collection]):
             remove_partial_folders(self._path)
         for folder in finished_folders(self._path):
             self._open_folder(folder, indexed=self._indexed)
-
-    def get_ready(self, name: str) -> Collection:
-        """Return a collection after building its index."""
-        collection = self.get(name)
-        if self._indexed:
-            collection.build_index()
-        return collection
 
     def create(
         self,
@@ -210,10 +280,6 @@ class LocalCollections(Collections[Collection]):
         self.let_go()
         remove_folder(self._folders.pop(name))
 
-    def check_engine(self, engine: str, n_bits: int) -> None:
-        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
-        check_index_type(engine, n_bits)
-
     def problems(self) -> Mapping[str, list[str]]:
         """Return why open collections refuse writes, by name; not of those dropped meanwhile."""
         problems: dict[str, list[str]] = {}
@@ -270,34 +336,6 @@ class LocalCollections(Collections[Collection]):
             self._follow_collection(name)  # its opening may have begun long ago
         return before | opened | {*self._unavailable}
 
-    def let_go(self, held: Names[CollectionBackend] = ()) -> None:
-        """Close the collections that are gone, except those that are still `held`.
-
-        Reads in progress go on for at most :attr:`linger_seconds`. They hold the collection, and
-        its files can be read while they are open.
-        """
-        gone, self._gone = self._gone, [kept for kept in self._gone if kept in held]
-        for collection in gone:
-            if collection in held:
-                continue
-            if not self.linger_seconds or IS_WINDOWS:
-                collection.close()
-                continue
-            collection.end_writing()
-            timer = threading.Timer(self.linger_seconds, self._end_lingering, (collection.store,))
-            timer.daemon = True
-            self._lingering[collection.store] = timer
-            timer.start()
-            # Nobody can read it any more once this process has no reference to it.
-            finalizer = weakref.finalize(collection, self._end_lingering, collection.store)
-            finalizer.atexit = False
-
-    def _end_lingering(self, store: Store) -> None:
-        timer = self._lingering.pop(store, None)
-        if timer is not None:
-            timer.cancel()
-            store.close()
-
     def _is_gone(self, name: str) -> bool:
         """Tell whether the folder of a collection was deleted, which only the writer does."""
         folder = self._folders.get(name)
@@ -335,22 +373,6 @@ class LocalCollections(Collections[Collection]):
             self._opening[folder] = opening
             opening.start()
             opening.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
-
-    def close(self) -> None:
-        """Close every collection, after those that are being opened are open."""
-        for opening in self._opening.values():
-            opening.join()
-        super().close()
-        for store in list(self._lingering):
-            self._end_lingering(store)
-        while self._gone:
-            self._gone.pop().close()
-
-    def _take_away(self, name: str) -> None:
-        """Take the name from a collection, which is closed by :meth:`let_go`."""
-        self._unavailable.pop(name, None)
-        if name in self.opened:
-            self._gone.append(self.opened.pop(name))
 
     def _close_collection(self, name: str) -> None:
         """Close a collection; its files stay."""

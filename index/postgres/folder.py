@@ -14,7 +14,6 @@ import sqlite3
 import tempfile
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Names
 from contextlib import closing, contextmanager, suppress
@@ -46,7 +45,12 @@ from hummingbit.index.errors import (
     UnknownEncoder,
 )
 from hummingbit.index.filters import check_indexed_fields
-from hummingbit.index.folders import first_ranking
+from hummingbit.index.folders import (
+    ROUNDS_BETWEEN_RETRIES,
+    SECONDS_FOR_OPENING,
+    StoredCollections,
+    first_ranking,
+)
 from hummingbit.index.postgres.server import Connection, Server
 from hummingbit.index.postgres.store import PostgresStore, create_store, fill_store, schema_of
 from hummingbit.index.schema import AUTO, Description
@@ -73,9 +77,6 @@ CATALOGUE_LOCK = 0x48424954
 MAX_JOBS = 100
 # A read in progress keeps the tables of a collection; then, a later call deletes them.
 DROP_MILLISECONDS = 200
-ROUNDS = 10
-"""After so many rounds, a collection that cannot be opened is tried again."""
-SECONDS_FOR_OPENING = 0.25
 
 
 class Catalogue:
@@ -270,7 +271,7 @@ class SharedAliases(Aliases):
 # The collections.
 
 
-class PostgresCollections(Collections[Collection]):
+class PostgresCollections(StoredCollections):
     """The collections on a server, each in a schema of its own."""
 
     def __init__(
@@ -284,21 +285,12 @@ class PostgresCollections(Collections[Collection]):
         indexed: bool,
     ) -> None:
         """Hold the collections; what is derived from them is kept in the folder `path`."""
-        super().__init__(encoders)
+        super().__init__(path, encoders, engine, writable=writable, indexed=indexed)
         self._catalogue = catalogue
-        self._path = path
-        self._engine = engine
-        self._writable = writable
-        self._indexed = indexed
         self._ids: dict[str, str] = {}
         """The id of each collection, by its name."""
-        self._gone: list[Collection] = []
-        self._lingering: dict[Store, threading.Timer] = {}
         self.aliases: Callable[[], Mapping[str, str]] = dict
         """Returns the aliases as this service knows them."""
-        self._rounds = 0
-        self._opening: dict[str, threading.Thread] = {}
-        """The threads that open collections which other services made, by their ids."""
         self._undropped: list[str] = []
         """The ids of hidden collections whose tables somebody still read."""
 
@@ -316,13 +308,6 @@ class PostgresCollections(Collections[Collection]):
                     shutil.rmtree(folder, ignore_errors=True)
         for id_, name in names.items():
             self._open(id_, name, indexed=self._indexed)
-
-    def get_ready(self, name: str) -> Collection:
-        """Return a collection after building its index."""
-        collection = self.get(name)
-        if self._indexed:
-            collection.build_index()
-        return collection
 
     def create(
         self,
@@ -381,10 +366,6 @@ class PostgresCollections(Collections[Collection]):
         self._drop(id_)
         shutil.rmtree(self._path / id_, ignore_errors=True)
 
-    def check_engine(self, engine: str, n_bits: int) -> None:
-        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
-        check_index_type(engine, n_bits)
-
     def find_gone(self) -> Mapping[str, Collection]:
         """See :meth:`hummingbit.index.catalog.Collections.find_gone`."""
         names = self._catalogue.names()
@@ -405,9 +386,10 @@ class PostgresCollections(Collections[Collection]):
             self._take_away(name)
             self._ids.pop(name, None)
         self._rounds += 1
+        # It may have been repaired. Opening is slow, so retries are few.
+        is_retried = not self._rounds % ROUNDS_BETWEEN_RETRIES
         for name in [*self._unavailable]:
-            # It may have been repaired. Opening is slow, so retries are few.
-            if names.get(self._ids.get(name, "")) != name or not self._rounds % ROUNDS:
+            if is_retried or names.get(self._ids.get(name, "")) != name:
                 self._unavailable.pop(name)
                 self._ids.pop(name, None)
         self._open_new(names, None if wait else SECONDS_FOR_OPENING)
@@ -435,45 +417,6 @@ class PostgresCollections(Collections[Collection]):
     def _open_if_reachable(self, id_: str, name: str) -> None:
         with suppress(StoreUnavailable):  # the next call tries again
             self._open(id_, name, indexed=self._indexed)
-
-    def let_go(self, held: Names[CollectionBackend] = ()) -> None:
-        """Close the collections that are gone, except those that are still `held`."""
-        gone, self._gone = self._gone, [kept for kept in self._gone if kept in held]
-        for collection in gone:
-            if collection in held:
-                continue
-            if not self.linger_seconds:
-                collection.close()
-                continue
-            collection.end_writing()
-            timer = threading.Timer(self.linger_seconds, self._end_lingering, (collection.store,))
-            timer.daemon = True
-            self._lingering[collection.store] = timer
-            timer.start()
-            finalizer = weakref.finalize(collection, self._end_lingering, collection.store)
-            finalizer.atexit = False
-
-    def close(self) -> None:
-        """Close every collection, after those that are being opened are open."""
-        for opening in self._opening.values():
-            opening.join()
-        super().close()
-        for store in [*self._lingering]:
-            self._end_lingering(store)
-        while self._gone:
-            self._gone.pop().close()
-
-    def _end_lingering(self, store: Store) -> None:
-        timer = self._lingering.pop(store, None)
-        if timer is not None:
-            timer.cancel()
-            store.close()
-
-    def _take_away(self, name: str) -> None:
-        """Take the name from a collection, which is closed by :meth:`let_go`."""
-        self._unavailable.pop(name, None)
-        if name in self.opened:
-            self._gone.append(self.opened.pop(name))
 
     def _add(
         self,
