@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import BadLine, read_documents
+from hummingbit.encoder.artifact import write_artifact
 from hummingbit.evaluation.labelling.suggestions import Pool
+from tests.support.encoders import random_texts, text_encoder
 
 TOPICS = {
     "food": "apple bread cheese dough eggs flour garlic honey jam ice".split(),
@@ -120,3 +122,15 @@ def clustered_pool(labelled: int, seed: int = 0, classes: int = 3, size: int = 6
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = rng.permutation(size)[:labelled]
     return Pool(vectors.astype(np.float32), rng.integers(0, 9, size), rows, of[rows], classes)
+
+
+def make_topic_folder(path: Path) -> Path:
+    """Make a data folder with the encoder ``plain``, and files of documents and queries in it."""
+    write_artifact(path / "encoders" / "plain", text_encoder(), random_texts(50))
+    lines = [
+        json.dumps({"id": document.id, "text": document.text, "label": document.labels[0]}) + "\n"
+        for document in topic_documents(80)
+    ]
+    (path / "corpus.jsonl").write_text("".join(lines))
+    (path / "queries.jsonl").write_text("".join(lines[:9]))
+    return path

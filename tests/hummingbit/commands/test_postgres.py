@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from hummingbit.cli import main
-from hummingbit.encoder.artifact import write_artifact
 from hummingbit.service.settings import Settings
 from tests.support import postgres
-from tests.support.corpora import topic_documents
-from tests.support.encoders import random_texts, text_encoder
+from tests.support.corpora import make_topic_folder, topic_documents
 from tests.support.service import check_problem, running_service
 
 FILTER = '{"field": "label", "in": ["algebra", "sea"]}'
@@ -26,15 +24,7 @@ def hummingbit(*arguments: object) -> int:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data folder with an encoder, and a file of documents beside it."""
-    write_artifact(tmp_path / "encoders" / "plain", text_encoder(), random_texts(50))
-    lines = [
-        json.dumps({"id": document.id, "text": document.text, "label": document.labels[0]}) + "\n"
-        for document in topic_documents(80)
-    ]
-    (tmp_path / "corpus.jsonl").write_text("".join(lines))
-    (tmp_path / "queries.jsonl").write_text("".join(lines[:9]))
-    return tmp_path
+    return make_topic_folder(tmp_path)
 
 
 def test_a_collection_moves_there_and_back_as_it_is(
