@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
+from hummingbit.evaluation.gate import COHERENCE
 from hummingbit.evaluation.metrics import dialects
 from hummingbit.evaluation.report import (
     INCOHERENT_HEADS,
@@ -354,16 +355,18 @@ _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_junit(report: Report) -> str:
-    """Return a test suite with a test case for each metric that has a rule in the gate.
+    """Return a test suite with a test case for each measure that has a rule in the gate.
 
     A failed condition is a failure of its metric's test case. The other results of the gate,
-    including warnings, are its output. Without a gate, every metric has a test case that passes.
-    The properties of a test case are the metric's figures.
+    including warnings, are its output. Without a gate, every metric has a test case that passes,
+    and so has the coherence level, if it was measured. The properties of a test case are the
+    figures.
     """
     suite = ET.Element("testsuite", name=_clean(f"evaluation of {report.subject.name}"))
     gate = report.gate or []
     names = dict.fromkeys(result.metric for result in gate) or [
-        metric.measure for metric in report.metrics
+        *(metric.measure for metric in report.metrics),
+        *([] if report.coherence is None else [COHERENCE]),
     ]
     for name in names:
         case = _case(suite, report, name)
@@ -393,7 +396,12 @@ def _case(suite: ET.Element, report: Report, measure: str) -> ET.Element:
     ranking = full_name(measure).rpartition(" ")[0]
     classname = f"hummingbit.evaluate.{ranking}"
     case = ET.SubElement(suite, "testcase", classname=_clean(classname), name=_clean(measure))
-    figures = report.metric(measure)
+    figures, levels = report.metric(measure), report.coherence
+    if measure == COHERENCE and levels is not None:
+        properties = ET.SubElement(case, "properties")
+        of_levels = levels.level, *levels.interval
+        for kind, value in zip(("level", "low", "high"), of_levels, strict=True):
+            ET.SubElement(properties, "property", name=kind, value=repr(value))
     if figures is not None:
         properties = ET.SubElement(case, "properties")
         ET.SubElement(properties, "property", name="ranking", value=ranking)

@@ -14,7 +14,14 @@ import numpy as np
 from hummingbit.evaluation.metrics import MetricError, parse_metric
 from hummingbit.evaluation.rankings import parse_ranking
 from hummingbit.evaluation.relevance import duplicates
-from hummingbit.evaluation.report import Change, GateResult, Report, full_name, measure_name
+from hummingbit.evaluation.report import (
+    Change,
+    CoherenceFigures,
+    GateResult,
+    Report,
+    full_name,
+    measure_name,
+)
 from hummingbit.evaluation.result import Evaluation, EvaluationError, PerQuery
 from hummingbit.evaluation.significance import (
     Comparison,
@@ -40,6 +47,9 @@ from hummingbit.index.search import RESCORERS
 #     [metrics."P@100"]    # without a ranking, by Hamming distance
 #     min = 0.4
 #
+#     [metrics.coherence]  # the level of codes beside vectors: no query is asked, no label read
+#     min = 0.7            # and no other key but level
+#
 # A drop fails if it is larger than `max_drop` and also significant, by the two-sided paired
 # permutation test with Holm's correction over all measures of the gate that have a `max_drop`. So
 # ``max_drop = 0`` forbids any drop that is more than noise. ``alpha = 1`` forbids any drop that is
@@ -47,9 +57,13 @@ from hummingbit.index.search import RESCORERS
 # suffice: if two systems differed by `detect` in this measure alone, the test would say so four
 # times of five. Otherwise nothing is known, and the condition fails.
 #
-# Values of training data pass no gate, unless it has ``training_queries = true`` at its top.
+# Values of training data pass no gate, unless it has ``training_queries = true`` at its top. The
+# coherence level may be of documents that the encoder learned from: it orders encoders as p@100 of
+# other queries does on these, too (hummingbit reproduce paper-trials --part coherence-alarm).
 
 
+COHERENCE = "coherence"
+"""The measure of a rule for the coherence level."""
 DEFAULT_ALPHA = 0.05
 DEFAULT_DETECT = 0.05
 LEVELS = ("error", "warn")
@@ -164,11 +178,13 @@ def apply_gate(
 
 
 def parse_measure(name: str) -> str:
-    """Return the name of a measure: that of a metric, or of a ranking and a metric.
+    """Return the name of a measure: that of a metric, of a ranking and a metric, or coherence.
 
     Raises:
         GateError: if there is no such ranking or metric.
     """
+    if name.strip() == COHERENCE:
+        return COHERENCE
     ranking, _, metric = name.strip().rpartition(" ")
     by = parse_ranking(ranking.strip() or HAMMING)
     if by[0] not in RANKINGS or (by[1] is not None and by[1].by not in RESCORERS):
@@ -187,6 +203,9 @@ def _parse_rule(name: str, table: object) -> Rule:
     _refuse_unknown(table, _KEYS, metric)
     if "min" not in table and "max_drop" not in table:
         raise GateError(f"{metric} has neither min nor max_drop; a rule needs at least one of them")
+    if metric == COHERENCE and "max_drop" in table:
+        message = "has max_drop; its values are of documents, not of queries, so it has min alone"
+        raise GateError(f"{COHERENCE} {message}")
     for key in ("alpha", "detect"):
         if key in table and "max_drop" not in table:
             raise GateError(f"{metric} has {key} but no max_drop; {key} is for drops")
@@ -262,6 +281,15 @@ def _check_minimum(rule: Rule, minimum: float, value: float) -> GateResult:
     return _result(rule, "min", sentence, passed=passed)
 
 
+def _check_level(rule: Rule, coherence: CoherenceFigures | None) -> GateResult:
+    if coherence is None:
+        raise GateError(
+            f"{COHERENCE} has a rule, but not all documents have vectors to compare their codes"
+            " with; name a --teacher"
+        )
+    return _check_minimum(rule, rule.minimum or 0.0, coherence.level)
+
+
 def _check_drop(
     rule: Rule, max_drop: float, comparison: Comparison, change: PerQuery, level: float
 ) -> GateResult:
@@ -321,9 +349,9 @@ def compare_reports(
 
     Raises:
         EvaluationError: if the baseline has other queries or no metric in common.
-        GateError: if the metric of a rule was not measured, or a rule needs a baseline and there is
-            none or it lacks the metric; or if values are of training data, unless the gate allows
-            it.
+        GateError: if the metric of a rule or the coherence level was not measured, or a rule needs
+            a baseline and there is none or it lacks the metric; or if values are of training data,
+            unless the gate allows it.
     """
     evaluation = to_evaluation(report)
     baseline_values = None
@@ -345,7 +373,13 @@ def compare_reports(
     if baseline_values is not None:
         update["changes"] = _changes(evaluation.per_query, baseline_values)
     if rules:
-        update["gate"] = apply_gate(rules, evaluation, baseline_values)
+        of_queries = Gate(rule for rule in rules if rule.metric != COHERENCE)
+        of_queries.training_queries = getattr(rules, _TOP, False)
+        of_levels = [rule for rule in rules if rule.metric == COHERENCE]
+        update["gate"] = [
+            *(apply_gate(of_queries, evaluation, baseline_values) if of_queries else ()),
+            *(_check_level(rule, report.coherence) for rule in of_levels),
+        ]
     return report.model_copy(update=update)
 
 

@@ -231,12 +231,9 @@ class RemoteFolder:
         """Have the service evaluate a collection, and wait for the report.
 
         Raises:
-            InputError: if there is a `teacher`, or relevance is by nearness, which a service does
-                not measure.
+            InputError: if there is a `teacher`, which a service does not ask.
             ServiceError: also if the evaluation takes more than :data:`WAIT_SECONDS`.
         """
-        if settings.nearest is not None:
-            raise InputError("--nearest", "cannot be combined with --url")
         if teacher is not None:
             reason = "cannot be combined with --url; a service has the documents'"
             raise InputError("--teacher", reason)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,21 +72,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "print the N worst documents and classes (default: %(default)s)",
         default=SHOWN,
     )
-    add_option(
-        parser,
-        "--min-level X",
-        "exit with 1 if the mean level is lower: an alarm for encoders of one kind",
-    )
     add_option(parser, "--out FILE", "write all documents, worst first, as JSON lines", type=Path)
     add_reading(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the global level, and what has the lowest levels; return 1 below ``--min-level``."""
-    if args.min_level is not None and not 0 <= args.min_level <= 1:
-        raise OptionError(f"--min-level is {args.min_level:g}; it must be from 0 to 1")
+def run(args: argparse.Namespace) -> None:
+    """Print the global level, and what has the lowest levels."""
     for option in ("documents", "limit"):
         if getattr(args, option) < (least := 3 if option == "documents" else 0):
             given = getattr(args, option)
@@ -158,11 +150,6 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         lines.append(f"{args.out}: all {len(data):,} documents, the worst first")
     print_result(args, result, lines)
-    if args.min_level is not None and mean.mean < args.min_level:
-        found = f"the coherence level is {mean.mean:.4f}, below the minimum of {args.min_level:g}"
-        print(f"gate: {found}", file=sys.stderr)
-        return 1
-    return 0
 
 
 def _encoder(args: argparse.Namespace) -> Encoder:

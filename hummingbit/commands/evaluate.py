@@ -64,6 +64,7 @@ from hummingbit.evaluation.formats import (
     write_folder,
 )
 from hummingbit.evaluation.gate import (
+    COHERENCE,
     Gate,
     Rule,
     by_ranking,
@@ -93,8 +94,10 @@ from hummingbit.evaluation.significance import SystemComparison, compare_systems
 from hummingbit.evaluation.trec import Run, read_run
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
+from hummingbit.index.backend import AnyCollection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.rankings import HAMMING, RANKINGS
+from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import DEFAULT_OVERSAMPLE, RESCORERS
 from hummingbit.training.data import TrainingData
 from hummingbit.training_methods import check_torch, train_by
@@ -102,11 +105,15 @@ from hummingbit.training_methods import check_torch, train_by
 # What the evaluation commands share: their options, and measuring here or at a service.
 
 
-def add_measuring(parser: argparse.ArgumentParser, *, queries_required: bool = True) -> None:
+# Without queries, so many documents are asked for those nearest to them.
+N_ASKED, NEAREST = 1_000, 10
+_PAGE = 1_000
+_READ = 50_000
+
+
+def add_measuring(parser: argparse.ArgumentParser) -> None:
     """Add the options for collections, queries, judgements and metrics."""
-    add_option(
-        parser, "--queries SOURCE", f"the queries: {source_help()}", required=queries_required
-    )
+    add_option(parser, "--queries SOURCE", f"the queries: {source_help()}")
     add_option(
         parser,
         "--qrels FILE",
@@ -166,8 +173,10 @@ def measure(
     """
     _check_nearest(args)
     parse_metrics(metrics)
-    begin_stage(f"reading {args.queries}")
-    queries = list(read(args, args.queries, uses_payload=args.label_field != "label"))
+    queries: list[Document] = []
+    if args.queries is not None:
+        begin_stage(f"reading {args.queries}")
+        queries += read(args, args.queries, uses_payload=args.label_field != "label")
     qrels = None if args.nearest is not None else find_qrels(args)
     if qrels is None and args.nearest is None:
         _check_labels(args, queries)
@@ -179,7 +188,9 @@ def measure(
         return {
             name: bench.evaluate(
                 name,
-                queries,
+                queries
+                if args.queries is not None
+                else _some_documents(bench.collection(name), args),
                 metrics,
                 settings,
                 rankings=rankings,
@@ -189,6 +200,25 @@ def measure(
             )
             for name in names
         }
+
+
+def _some_documents(collection: AnyCollection, args: argparse.Namespace) -> list[Document]:
+    """Return at most :data:`N_ASKED` documents as queries, always the same of a collection."""
+    documents: list[StoredDocument] = []
+    cursor = None
+    while len(documents) < _READ:
+        page = collection.scroll(_PAGE, cursor)
+        documents += page.documents
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    rows = np.random.default_rng(0).permutation(len(documents))[:N_ASKED]
+    asked = [documents[row] for row in np.sort(rows)]
+    # A service takes one content of a query.
+    return [
+        Document(one.id, one.text, None if args.url and one.text is not None else one.vector)
+        for one in asked
+    ]
 
 
 def _check_nearest(args: argparse.Namespace) -> None:
@@ -261,7 +291,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
         parser, "--data SOURCE", "the documents to encode with each encoder NAME: " + source_help()
     )
     add_option(parser, "--runs", "compare TREC runs of any systems, judged by --qrels")
-    add_measuring(parser, queries_required=False)
+    add_measuring(parser)
     add_json_or_former_file(parser, names="names")
     parser.set_defaults(run=run_compare, oversample=None, codes_weights=None, teacher=None)
 
@@ -539,7 +569,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser,
         "--gate FILE",
         "TOML file with min, max_drop, alpha, detect and level of metrics, such as P@100 and"
-        " hybrid nDCG@10; exit with 1 if one fails",
+        " hybrid nDCG@10, and min of coherence; exit with 1 if one fails",
     )
     add_option(
         parser,
@@ -547,6 +577,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "gate the values although the encoder learned from all queries",
     )
     add_option(parser, "--min-p100 X", "exit with 1 if P@100 is lower")
+    add_option(
+        parser,
+        "--coherence X",
+        "exit with 1 if the coherence level of codes with vectors is lower: a gate without labels,"
+        " between encoders of one method (across methods it need not follow P@100). Without"
+        " --queries, documents are asked for the --nearest 10 to them",
+    )
     add_option(
         parser,
         "--out DIR",
@@ -574,9 +611,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser,
         "--teacher T",
-        "compare the order of codes with that of these vectors of the documents, as coherence"
-        " does: a file of vectors or an encoder's folder (default: the vectors that the documents"
-        " have)",
+        "compare the order of codes with that of these vectors of the documents: a file of vectors"
+        " or an encoder's folder (default: the vectors that the documents have)",
     )
     add_option(
         parser,
@@ -595,7 +631,10 @@ def run(args: argparse.Namespace) -> int:
         raise OptionError("--oversample: needs a rescored ranking, such as hamming+vectors")
     check_codes_weights(args.codes_weights or ())
     rules = _rules(args)
-    measured = [full_name(rule.metric).rpartition(" ") for rule in rules]
+    if args.queries is None:
+        _ask_documents(args, rules)
+    of_queries = (rule.metric for rule in rules if rule.metric != COHERENCE)
+    measured = [full_name(metric).rpartition(" ") for metric in of_queries]
     metrics = list(dict.fromkeys([*metrics_of(args), *(metric for _, _, metric in measured)]))
     rankings = _rankings(args, [ranking for ranking, _, _ in measured])
     baseline = None if args.baseline is None else read_report(args.baseline)
@@ -671,18 +710,34 @@ def _collection(args: argparse.Namespace) -> str:
 
 
 def _rules(args: argparse.Namespace) -> Gate:
-    """Return the rules of --gate and the one of --min-p100."""
+    """Return the rules of --gate, and those of --min-p100 and --coherence."""
     rules = Gate()
     if args.gate is not None:
         with naming(args.gate):
             rules = read_gate(args.gate)
     if args.allow_training_queries:
         rules.training_queries = True
-    if args.min_p100 is not None:
-        if not 0 <= args.min_p100 <= 1:
-            raise OptionError(f"--min-p100 is {args.min_p100:g}; it must be from 0 to 1")
-        rules.append(Rule("P@100", minimum=args.min_p100))
+    for flag, metric, least in (
+        ("--min-p100", "P@100", args.min_p100),
+        ("--coherence", COHERENCE, args.coherence),
+    ):
+        if least is None:
+            continue
+        if not 0 <= least <= 1:
+            raise OptionError(f"{flag} is {least:g}; it must be from 0 to 1")
+        rules.append(Rule(metric, minimum=least))
     return rules
+
+
+def _ask_documents(args: argparse.Namespace, rules: Gate) -> None:
+    """Have documents asked for those nearest to them, if the level alone is gated."""
+    if not rules or any(rule.metric != COHERENCE for rule in rules):
+        raise OptionError("--queries: is missing; only a gate of --coherence alone needs none")
+    if args.qrels is not None or args.hierarchy:
+        raise OptionError("--queries: is missing; --qrels and --hierarchy are about queries")
+    args.exclude_self = True
+    if args.nearest is None:
+        args.nearest = NEAREST
 
 
 def _write(job: Job, folder: Path, baseline: Report | None) -> None:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -206,10 +206,10 @@ def parse_evaluation(
         queries.append(parse_item(item, limits, "queries", position, id=item.id or str(position)))
         read(1)
     for position, query in enumerate(queries):
-        if not query.labels and body.qrels is None:
-            message = "must have a label or labels, unless the request has qrels"
+        if not query.labels and body.qrels is None and body.nearest is None:
+            message = "must have a label or labels, unless the request has qrels or nearest"
             raise invalid_field(message, "queries", position)
-    names = ("label_field", "qrels", "hierarchy", "relevant_from", "exclude_self", "only_labelled")
+    names = [field.name for field in fields(RelevanceSettings)]
     return queries, RelevanceSettings(**{name: getattr(body, name) for name in names})
 
 

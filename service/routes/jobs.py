@@ -548,9 +548,11 @@ def get_evaluation_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:
 def compare_evaluations(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:
     """Compare an evaluation with another, query by query, and check it against a gate.
 
+    Either may be left out.
     Differences come with bootstrap intervals and the p-values of paired permutation tests.
     """
-    report, baseline = _report(jobs, id), _report(jobs, body.baseline)
+    report = _report(jobs, id)
+    baseline = None if body.baseline is None else _report(jobs, body.baseline)
     try:
         rules = [] if body.gate is None else parse_gate(body.gate)
         compared = compare_reports(report, rules, baseline, ignore_unmatched_queries=True)
@@ -561,7 +563,7 @@ def compare_evaluations(id: str, body: CompareEvaluations, jobs: JobsOf) -> Resp
     return render(
         ComparedEvaluations(
             warning=report.warning
-            or (baseline.warning and f"the baseline has {baseline.warning}")
+            or (baseline and baseline.warning and f"the baseline has {baseline.warning}")
             or None,
             changes=compared.changes or [],
             gate=compared.gate or [],

@@ -64,7 +64,7 @@ class LabelledQuery(RequestModel):
 
 
 class EvaluateRequest(RequestModel):
-    """Labelled queries, and the metrics to compute over their hits."""
+    """Queries, what is relevant to them, and the metrics to compute over their hits."""
 
     queries: Annotated[list[LabelledQuery], FIRST_ERROR] = Field(min_length=1)
     metrics: Strings | None = Field(
@@ -72,7 +72,7 @@ class EvaluateRequest(RequestModel):
         min_length=1,
         max_length=20,
         description="Such as P@k and mAP@k. The default is P@100 and mAP@100; for qrels, nDCG@10,"
-        " MRR, Success@10 and Recall@100.",
+        " MRR, Success@10 and Recall@100; for nearest, Recall@100.",
     )
     rankings: Strings | None = Field(
         None,
@@ -103,6 +103,13 @@ class EvaluateRequest(RequestModel):
         False,
         description="Labels are paths such as a.b.c; grade documents by the levels they share.",
     )
+    nearest: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        description="In place of labels, so many documents are relevant: the nearest by TF-IDF"
+        " cosine of the texts, or by the vectors if all documents and queries have them.",
+    )
     relevant_from: int = Field(1, ge=1, description="The lowest grade that counts as relevant.")
     exclude_self: bool = Field(
         False, description="Leave out the stored document with the query's own id."
@@ -122,11 +129,15 @@ class EvaluationStatus(ResponseModel):
 class CompareEvaluations(RequestModel):
     """The evaluation to compare with, and a gate in TOML as `hummingbit evaluate` reads it."""
 
-    baseline: str = Field(description="The id of another finished evaluation.")
+    baseline: str | None = Field(
+        None,
+        description="The id of another finished evaluation. Without it, the gate alone is checked.",
+    )
     gate: str | None = Field(
         None,
         max_length=10_000,
-        description='Such as [metrics."P@100"] with min = 0.6 and max_drop = 0.01 below it.',
+        description='Such as [metrics."P@100"] with min = 0.6 and max_drop = 0.01 below it, or'
+        " [metrics.coherence] with min = 0.7.",
     )
 
 

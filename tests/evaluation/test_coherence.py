@@ -139,13 +139,6 @@ def test_the_command_lists_the_documents_that_the_encoder_does_not_rank_as_its_t
     assert {class_name["label"] for class_name in result["classes"]} == {"even", "odd"}
     assert result["level"] == pytest.approx(np.mean([row["level"] for row in rows]))
 
-    # The documents' mean is above 2/3, the level of codes without any relation to the vectors.
-    assert main([*arguments, "--min-level", "0.667"]) == 0
-    assert main([*arguments, "--min-level", "0.999"]) == 1
-    assert f"level is {result['level']:.4f}, below the minimum of 0.999" in capsys.readouterr().err
-    assert main([*arguments, "--min-level", "66"]) == 2
-    assert "--min-level is 66; it must be from 0 to 1" in capsys.readouterr().err
-
     assert main([*arguments, "--out", str(out)]) == 2
     assert "already exists" in capsys.readouterr().err
     assert main([*arguments, "--documents", "2"]) == 2

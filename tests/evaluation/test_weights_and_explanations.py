@@ -267,6 +267,56 @@ def test_a_report_says_where_codes_do_not_rank_as_a_teacher(
     assert "has no vector for 59 of the 60 documents" in capsys.readouterr().err
 
 
+def test_the_level_is_a_gate_without_labels_and_queries(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teacher, gate, out = tmp_path / "t.npz", tmp_path / "gate.toml", tmp_path / "report"
+    np.savez(teacher, **vectors_of([document.text or "" for document in DOCUMENTS], wrong=7))
+    command = ["evaluate", "c", "--data-dir", str(folder)]
+    taught = [*command, "--teacher", str(teacher)]
+    assert main([*taught, "--coherence", "0.667", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    level = result["coherence"]["level"]
+    assert result["gate"][0]["status"] == "passed"
+    assert result["metrics"].keys() == {"Recall@100"}
+    gate.write_text("[metrics.coherence]\nmin = 0.999\n")
+    assert main([*taught, "--gate", str(gate), "--out", str(out)]) == 1
+    failed = f"coherence is {level:.4f}, below the minimum of 0.999"
+    assert failed in capsys.readouterr().err
+    for name in ("report.json", "report.md", "junit.xml", "index.html"):
+        assert failed in (out / name).read_text()
+    queries = ["--queries", str(folder / "queries.jsonl")]
+    assert main([*taught, *queries, "--coherence", "0.999", "--min-p100", "0"]) == 1
+    assert main([*taught, "--coherence", "66"]) == 2
+    assert "--coherence is 66; it must be from 0 to 1" in capsys.readouterr().err
+    assert main([*command, "--coherence", "0.7"]) == 2
+    assert "not all documents have vectors" in capsys.readouterr().err
+    assert main([*taught, "--coherence", "0.7", "--min-p100", "0.1"]) == 2
+    assert "--queries: is missing" in capsys.readouterr().err
+    gate.write_text("[metrics.coherence]\nmax_drop = 0.1\n")
+    assert main([*taught, "--gate", str(gate)]) == 2
+    assert "coherence has max_drop" in capsys.readouterr().err
+
+
+def test_a_service_gates_the_level_without_labels(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32)
+    write_artifact(tmp_path / "encoders" / "v", vector_encoder(), vectors)
+    documents = [Document(f"v{row}", vector=vectors[row]) for row in range(30)]
+    with DataFolder(tmp_path, writable=True) as data:
+        data.create_collection("v", encoder="v").upsert(documents)
+    with running_service(tmp_path) as client:
+        command = ["evaluate", "v", "--url", str(client.base_url), "--coherence"]
+        assert main([*command, "0.1"]) == 0
+        assert main([*command, "1"]) == 1
+        done = [job for job in client.get("/v1/jobs").json()["jobs"] if job["kind"] == "evaluation"]
+        level = client.get(f"/v1/evaluations/{done[0]['id']}").json()["report"]["coherence"]
+        path = f"/v1/evaluations/{done[0]['id']}/compare"
+        of_gate = client.post(path, json={"gate": "[metrics.coherence]\nmin = 1"}).json()
+        assert not of_gate["passed"]
+        assert f"{level['level']:.4f}" in of_gate["gate"][0]["sentence"]
+        assert of_gate["changes"] == []
+
+
 def test_documents_with_vectors_are_compared_with_these_in_every_format(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(30, 6)).astype(np.float32)
@@ -288,6 +338,7 @@ def test_documents_with_vectors_are_compared_with_these_in_every_format(tmp_path
         assert f"{lowest.level:.3f}" in page or name == "json"
         assert lowest.text in page
         assert "teacher_nearest" in page or "Where codes do not rank as vectors do" in page
+    assert f'name="level" value="{levels.level!r}"' in (FORMATS["junit"].write(job, None) or "")
 
 
 def test_a_weight_stays_where_queries_tell_nothing_about_it(

@@ -3,7 +3,8 @@
 # a gate that failed must not keep the figures from being seen.
 set -euo pipefail
 
-options=(--queries "$QUERIES" --out "$OUT")
+options=(--out "$OUT")
+[ -z "${QUERIES:-}" ] || options+=(--queries "$QUERIES")
 if [ -n "${URL:-}" ]; then
   options+=(--url "$URL")
 else
@@ -12,7 +13,8 @@ fi
 [ -z "${QRELS:-}" ] || options+=(--qrels "$QRELS")
 [ -z "${BASELINE:-}" ] || options+=(--baseline "$BASELINE")
 [ -z "${GATE:-}" ] || options+=(--gate "$GATE")
-read -r -a metrics <<<"${METRICS:-}"
+# Without queries, relevant are the nearest documents, and the metric is that of nearness.
+read -r -a metrics <<<"${QUERIES:+${METRICS:-}}"
 [ "${#metrics[@]}" -eq 0 ] || options+=(--metrics "${metrics[@]}")
 read -r -a arguments <<<"${ARGUMENTS:-}"
 
