@@ -33,11 +33,15 @@ from hummingbit.foundation.quick_json import Unsure, parse_lines_quickly, parse_
 # JSON begins with a character of ASCII, so a NUL beside it means UTF-16 or UTF-32 (RFC 4627, 3).
 _WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\0|[^\0]\0")
 _ARRAY = re.compile(rb"\s*\[")
-# The members before a list may be anything but lists and nested objects. The pattern can match them
-# in one way only: with two ways for each, matching would take exponential time in their number.
+# The members before a list, or before the object that has it, may be anything but lists and objects
+# of objects. The pattern can match them in one way only: with two ways for each, matching would
+# take exponential time in their number.
+_MEMBERS = rb'(?:"[^"]*"\s*:\s*(?:"[^"]*"\s*|\{[^{}]*\}\s*|[^"{[,\s][^"{[,]*),\s*)*+'
+MAX_DEPTH = 3
+"""A list of documents is inside so many objects at most, beside that of the whole file."""
 _OBJECT_WITH_A_LIST = re.compile(
-    rb'\s*\{\s*(?:"[^"]*"\s*:\s*(?:"[^"]*"\s*|\{[^{}]*\}\s*|[^"{[,\s][^"{[,]*),\s*)*+'
-    rb'"[^"]*"\s*:\s*\[\s*\{'
+    rb"\s*\{\s*%b(?:\"[^\"]*\"\s*:\s*\{\s*%b){0,%d}" % (_MEMBERS, _MEMBERS, MAX_DEPTH)
+    + rb'"[^"]*"\s*:\s*\[\s*\{'
 )
 # A line with the beginning of a value that is written over several lines, and with nothing else.
 _ONLY_A_BEGINNING = re.compile(r"\s*[\[{][\s\[{]*\Z")
@@ -167,7 +171,8 @@ def read_json_object(
 ) -> Iterator[Row]:
     """Yield one row for each entry of the list in a JSON object, which is read into memory whole.
 
-    Many services respond in this form: ``{"count": 2, "data": [{…}, {…}]}``. An object with one of
+    Many services respond in this form: ``{"count": 2, "data": [{…}, {…}]}``. The list may be inside
+    objects, as in ``{"hits": {"total": 2, "hits": [{…}, {…}]}}``. An object with one of
     `own_fields` is a document itself. Several objects, each on a line, are read as JSON lines.
 
     Raises:
@@ -185,15 +190,34 @@ def read_json_object(
     if not set(members).isdisjoint(own_fields):
         yield Row(1, value)
         return
-    lists = [name for name, member in members.items() if _is_list_of_objects(member)]
-    if len(lists) != 1:
+    lists = _lists_of_objects(members)
+    if not lists:
         raise ReadError(f"{source}: {_NOT_DOCUMENTS}")
-    notice(f"its documents are the list {lists[0][:40]!r}")
-    yield from _numbered_rows(members[lists[0]])
+    if len(lists) > 1:
+        names = " or ".join(repr(name[:40]) for name in [*lists][:3])
+        raise ReadError(f"{source}: {_NOT_DOCUMENTS}; its documents could be those of {names}")
+    ((name, entries),) = lists.items()
+    notice(f"its documents are the list {name[:40]!r}")
+    yield from _numbered_rows(entries)
 
 
-def _is_list_of_objects(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+def _lists_of_objects(members: dict[str, object]) -> dict[str, list[object]]:
+    """Return the lists of objects that are inside the fewest objects, by their paths."""
+    for _ in range(MAX_DEPTH + 1):
+        lists = {
+            name: value
+            for name, value in members.items()
+            if isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+        }
+        if lists:
+            return lists
+        members = {
+            f"{name}.{key}": value
+            for name, inner in members.items()
+            if isinstance(inner, dict)
+            for key, value in inner.items()
+        }
+    return {}
 
 
 def _numbered_rows(entries: list[object]) -> Iterator[Row]:

@@ -33,6 +33,8 @@ MAX_NAMES = 20
 """More names of fields are not listed in an error."""
 MIN_WORDS = 4
 """A field with fewer words on average is no text beside another one."""
+MIN_REPEATED_LENGTH = 12
+"""Strings that are shorter on average and repeat are names of classes."""
 MAX_NAME_LENGTH = 25
 """Strings that are no longer on average may be names of people."""
 MAX_RATINGS = 20
@@ -353,9 +355,11 @@ def _find_texts(fields: Sequence[_Field]) -> tuple[str, ...]:
     if usual and (longer := _longer_than_names(usual[0], long)) is not None:
         usual = [longer]
     texts = usual[:1] or sorted(long, key=lambda field: -field.mean_length)[:1] or titles[:1]
-    if not texts:
+    if not texts:  # several documents have one text, as the sizes of a product have its name
         repeated = [field for field in fields if field.mean_length and field.distinct > 1]
-        texts = _usual(repeated, TEXT_NAMES)[:1]
+        phrases = [field for field in repeated if field.mean_length >= MIN_REPEATED_LENGTH]
+        longest = sorted(phrases, key=lambda field: -field.mean_length)
+        texts = (_usual(repeated, TEXT_NAMES) or _usual(phrases, TITLE_NAMES) or longest)[:1]
     title = [field for field in titles[:1] if texts and field.name != texts[0].name]
     return tuple(field.name for field in (*title, *texts))
 

@@ -202,7 +202,8 @@ COMMANDS = {
         "encoders", "search a file of your own within seconds, and learn from it meanwhile"
     ),
     "demo": Command(
-        "encoders", "do the same with the docstrings of the Python packages installed here"
+        "encoders",
+        "search the docstrings of the Python packages installed here, as quickstart searches a file",
     ),
     "train": Command("encoders", "train an encoder on documents, with few labels or none"),
     "distill": Command(

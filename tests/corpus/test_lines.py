@@ -25,6 +25,10 @@ from hummingbit.corpus.readers import ReadError, read_documents
         '  {"id": "b", "text": "two"}],\n "took": 0.1}\n',
         '{"meta": {"version": 3, "tags": []} , "data": [{"id": "a", "text": "one"},'
         ' {"id": "b", "text": "two"}]}',
+        '{"took": 1, "_shards": {"total": 2}, "hits": {"total": {"value": 2}, "hits": '
+        '[{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]}}',
+        '{\n "data": {"errors": null, "page": {"nodes": [{"id": "a", "text": "one"},'
+        ' {"id": "b", "text": "two"}]}}}',
     ],
 )
 def test_the_list_in_one_object_holds_the_documents(tmp_path: Path, written: str) -> None:
@@ -121,6 +125,13 @@ def test_json_that_is_no_list_of_documents_is_refused_with_what_it_must_be(
     path = tmp_path / "documents.json"
     path.write_text(content)
     with pytest.raises(ReadError, match="must hold an array of documents, or a document on each"):
+        list(read_documents(path))
+
+
+def test_two_lists_of_documents_in_an_object_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "documents.json"
+    path.write_text(json.dumps({"all": {"old": [{"text": "one"}], "current": [{"text": "two"}]}}))
+    with pytest.raises(ReadError, match=r"could be those of 'all\.old' or 'all\.current'"):
         list(read_documents(path))
 
 

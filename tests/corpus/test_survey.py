@@ -350,6 +350,20 @@ def test_a_field_named_as_text_is_the_text_even_if_most_texts_repeat(tmp_path: P
     assert survey(path, Layout()).layout.text_fields == ("message",)
 
 
+@pytest.mark.parametrize("header", ["name", "Modell"])
+def test_a_table_of_variants_has_the_name_of_the_product_as_its_text(
+    tmp_path: Path, header: str
+) -> None:
+    products = ("Red wool scarf, hand-knitted", "Leather hiking boots", "Foldable gas stove")
+    sizes = ("S", "M", "L", "XL")
+    rows = [
+        f"{p}{s},{name!r},{size}" for p, name in enumerate(products) for s, size in enumerate(sizes)
+    ]
+    path = tmp_path / "variants.csv"
+    path.write_text("\n".join([f"sku,{header},size", *rows]).replace("'", '"'))
+    assert survey(path, Layout()).layout.text_fields == (header,)
+
+
 def test_other_fields_of_text_are_told(tmp_path: Path) -> None:
     stamps = [f"Mon Apr 06 22:19:{at:02} PDT 2009" for at in range(len(TEXTS))]
     longer = [f"{text} with some more words" for text in TEXTS]
