@@ -203,7 +203,7 @@ COMMANDS = {
     ),
     "demo": Command(
         "encoders",
-        "search the docstrings of the Python packages installed here, as quickstart searches a file",
+        "quickstart with the docstrings of the Python packages installed here",
     ),
     "train": Command("encoders", "train an encoder on documents, with few labels or none"),
     "distill": Command(
