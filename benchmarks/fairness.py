@@ -27,7 +27,7 @@ from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
 from benchmarks.harness.timing import options
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.rankings import HAMMING
+from hummingbit.index.names import HAMMING
 
 NAME = "bench"
 # Its documents have payloads of 600 KB, and one has very many keys.

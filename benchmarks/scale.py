@@ -38,9 +38,16 @@ from benchmarks.kernel import floor
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.index.collection import Collection
+from hummingbit.index.names import (
+    ASYMMETRIC,
+    HAMMING,
+)
 from hummingbit.index.query_syntax import QueryText
 from hummingbit.index.questions import Question
-from hummingbit.index.rankings import ASYMMETRIC, BY_WORDS, HAMMING, RANKINGS
+from hummingbit.index.rankings import (
+    BY_WORDS,
+    RANKINGS,
+)
 from hummingbit.index.records import EncodedQueries
 from hummingbit.index.schema import Description
 from hummingbit.index.search import SearchResult

@@ -30,7 +30,10 @@ from benchmarks.harness.service_corpus import Corpus, make_corpus
 from benchmarks.harness.timing import options
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.rankings import HAMMING, HYBRID
+from hummingbit.index.names import (
+    HAMMING,
+    HYBRID,
+)
 from hummingbit.service.app import Service, create_app
 from hummingbit.service.settings import Settings
 

@@ -58,7 +58,8 @@ from hummingbit.corpus.readers import read_documents
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.ingestion import ingest
-from hummingbit.index.rankings import HYBRID, RANKINGS
+from hummingbit.index.names import HYBRID
+from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import gather

@@ -54,7 +54,7 @@ from hummingbit import Client
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import hamming_distance
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.rankings import HAMMING
+from hummingbit.index.names import HAMMING
 
 CHECKED_QUERIES = 20
 WRITES = 20

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.foundation.errors import InputError
+from hummingbit.encoder.limits import CodeError, Packing, check_n_bits
 
 Codes = npt.NDArray[np.uint8]
 """Packed codes, shape ``(N, code_size)``."""
@@ -22,33 +22,8 @@ Codes = npt.NDArray[np.uint8]
 Bits = npt.NDArray[np.uint8]
 """Unpacked codes, shape ``(N, n_bits)``, every entry 0 or 1."""
 
-Packing = Literal["sign", "ubinary", "binary"]
-"""How the vectors of other tools represent codes; see :func:`codes_of_vectors`."""
-PACKINGS: tuple[Packing, ...] = get_args(Packing)
-
-MIN_BITS = 8
 _WORD = 8
 """The bytes of the longest numbers that numpy sorts."""
-MAX_BITS = 4096
-
-
-class CodeError(InputError):
-    """A code or a length of codes is invalid."""
-
-    def __str__(self) -> str:
-        return f"{self.field} {self.reason}"
-
-
-def check_n_bits(n_bits: int) -> int:
-    """Return `n_bits` if codes can have this length.
-
-    Raises:
-        CodeError: unless `n_bits` is a multiple of 8 from 8 to 4096.
-    """
-    if n_bits % 8 or not MIN_BITS <= n_bits <= MAX_BITS:
-        rule = f"it must be a multiple of 8 from {MIN_BITS} to {MAX_BITS}"
-        raise CodeError("n_bits", f"is {n_bits}; {rule}")
-    return n_bits
 
 
 def pack_bits(bits: npt.NDArray[np.bool_] | Bits) -> Codes:

@@ -14,13 +14,20 @@ import scipy  # its modules are imported when they are used: scipy.sparse takes 
 
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.class_code import ClassCode, JointRows, joint_row
-from hummingbit.encoder.codes import Codes, check_n_bits, pack_bits
+from hummingbit.encoder.codes import (
+    Codes,
+    pack_bits,
+)
 from hummingbit.encoder.endpoint import EndpointModel
+from hummingbit.encoder.limits import Precision, check_n_bits
 from hummingbit.encoder.neighbours import Neighbour, TermTable
 from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, TextRow, native
-from hummingbit.encoder.text_model import Precision, ReadTexts, TextModel
+from hummingbit.encoder.text_model import (
+    ReadTexts,
+    TextModel,
+)
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError, counted
@@ -110,8 +117,6 @@ _ROWS_AT_ONCE = 64
 TABLES = frozenset({"static", "ict"})
 """The methods of training whose rows of the first layer say which words are near in meaning."""
 
-MIN_HYBRID_WEIGHT, MAX_HYBRID_WEIGHT = 0.001, 1000.0
-"""The bounds of the weight of codes in a hybrid ranking, within which neither score is lost."""
 
 LanguageModel = TextModel | EndpointModel | ReadTexts
 Features = TextFeatures | LanguageModel | VectorFeatures | SpdFeatures

@@ -29,17 +29,28 @@ from hummingbit.encoder.class_code import (
     MAX_FEW_TERMS,
     MAX_HALF_TERMS,
 )
-from hummingbit.encoder.codes import check_n_bits
 from hummingbit.encoder.encoder import (
-    MAX_HYBRID_WEIGHT,
-    MIN_HYBRID_WEIGHT,
     Activation,
     Encoder,
     Features,
 )
 from hummingbit.encoder.endpoint import EndpointModel
-from hummingbit.encoder.text_features import MAX_SUMMARY_WEIGHT, TermWeighting, TextFeatures
-from hummingbit.encoder.text_model import MAX_TOKENS, Pooling, Precision, TextModel
+from hummingbit.encoder.limits import (
+    MAX_HYBRID_WEIGHT,
+    MAX_SUMMARY_WEIGHT,
+    MAX_TOKENS,
+    MIN_HYBRID_WEIGHT,
+    Precision,
+    check_n_bits,
+)
+from hummingbit.encoder.text_features import (
+    TermWeighting,
+    TextFeatures,
+)
+from hummingbit.encoder.text_model import (
+    Pooling,
+    TextModel,
+)
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures, triangle_length
 
 _ALWAYS_WRITTEN = {"kind", "format_version"}

@@ -14,13 +14,15 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
-
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer, AnalyzerError
-from hummingbit.encoder.codes import check_n_bits
-from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
-from hummingbit.encoder.text_features import MAX_SUMMARY_WEIGHT
-from hummingbit.encoder.text_model import MAX_TOKENS, PRECISIONS
+from hummingbit.encoder.limits import (
+    MAX_HYBRID_WEIGHT,
+    MAX_SUMMARY_WEIGHT,
+    MAX_TOKENS,
+    MIN_HYBRID_WEIGHT,
+    PRECISIONS,
+    check_n_bits,
+)
 from hummingbit.foundation.errors import HummingbitError
 
 SSB_VAE, ICT, STATIC, ITQ = "ssb-vae", "ict", "static", "itq"
@@ -783,7 +785,7 @@ def _check_all(recipe: BaseRecipe | JudgementRecipe) -> None:
     """Check every setting; numbers of numpy, as a grid of settings has them, become Python's."""
     for declared in fields(recipe):
         value = getattr(recipe, declared.name)
-        plain = value.item() if isinstance(value, np.generic) else value
+        plain = value.item() if getattr(value, "shape", None) == () else value
         _check(declared, plain)
         object.__setattr__(recipe, declared.name, plain)
 

@@ -56,8 +56,6 @@ native: Any = None if os.environ.get(VARIABLE) == OFF else built
 
 # Only so many characters of a title and of a sentence are read.
 SEARCHED_LENGTH = 1000
-MAX_SUMMARY_WEIGHT = 100.0
-"""The highest weight of the summary in the features of a document."""
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 _CLAUSE_END = re.compile(r"[.!?;:](?=\s)|[\n。！？；：]")
 # Longer sentences are cut into pieces of this many words.

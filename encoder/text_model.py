@@ -16,11 +16,12 @@ import importlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hummingbit.encoder.limits import Precision
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.cancellation import check_cancelled
@@ -28,9 +29,6 @@ from hummingbit.foundation.errors import HummingbitError, InputError, counted, i
 from hummingbit.foundation.slices import available_cores
 
 Pooling = Literal["mean", "cls", "last"]
-Precision = Literal["float32", "int8"]
-PRECISIONS = get_args(Precision)
-MAX_TOKENS = 8192
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 # A batch has at most so many texts and, padding included, so many tokens: fewer than a processor

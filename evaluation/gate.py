@@ -30,8 +30,8 @@ from hummingbit.evaluation.significance import (
     queries_to_detect,
 )
 from hummingbit.foundation.errors import counted
-from hummingbit.index.rankings import HAMMING, RANKINGS
-from hummingbit.index.search import RESCORERS
+from hummingbit.index.names import HAMMING, RESCORERS
+from hummingbit.index.rankings import RANKINGS
 
 # The gate of a build: the value that each measure must reach, and how far it may drop.
 #

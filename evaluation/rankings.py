@@ -12,7 +12,11 @@ import numpy.typing as npt
 
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, codes_from_hex
-from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, Content
+from hummingbit.encoder.encoder import Content
+from hummingbit.encoder.limits import (
+    MAX_HYBRID_WEIGHT,
+    MIN_HYBRID_WEIGHT,
+)
 from hummingbit.evaluation.evaluate import (
     CodedDocuments,
     Learned,
@@ -39,28 +43,31 @@ from hummingbit.evaluation.trec import format_run
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.backend import MAX_K, CollectionBackend
+from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.filters import Exists, Filter, Or
-from hummingbit.index.query_syntax import PLAIN
-from hummingbit.index.rankings import (
+from hummingbit.index.names import (
     ASYMMETRIC,
-    BY_WORDS,
     HAMMING,
     HYBRID,
-    quantize_weights,
-    ranking_without_text,
+    MAX_K,
+    PLAIN,
 )
-from hummingbit.index.records import EncodedQueries, Query, StoredDocument, labels_of
-from hummingbit.index.search import (
+from hummingbit.index.options import (
     DEFAULT_OVERSAMPLE,
     Hybrid,
     Rescore,
     SearchOptions,
     check_ranking,
-    choose_ranking,
 )
+from hummingbit.index.rankings import (
+    BY_WORDS,
+    quantize_weights,
+    ranking_without_text,
+)
+from hummingbit.index.records import EncodedQueries, Query, StoredDocument, labels_of
+from hummingbit.index.search import choose_ranking
 
 SERVED = "served"
 """In place of a ranking: that of a search that names none."""

@@ -60,9 +60,12 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.code_statistics import occupancy, shares_of_ones
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER
-from hummingbit.index.rankings import HAMMING, HYBRID
+from hummingbit.index.names import (
+    HAMMING,
+    HYBRID,
+)
+from hummingbit.index.options import DEFAULT_OVERSAMPLE
 from hummingbit.index.records import StoredDocument
-from hummingbit.index.search import DEFAULT_OVERSAMPLE
 
 # ``report.json``
 #

@@ -46,8 +46,9 @@ from hummingbit.foundation.slices import (
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.ingestion import ingest
+from hummingbit.index.names import BM25
 from hummingbit.index.passages import Passages
-from hummingbit.index.rankings import BM25, RANKINGS
+from hummingbit.index.rankings import RANKINGS
 
 LEARNED_FILE = "learned.jsonl"
 HELD_OUT_FILE = "held-out.jsonl"

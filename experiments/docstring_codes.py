@@ -8,7 +8,12 @@ from hummingbit.encoder.recipes import WORDS_AND_CLASSES, ClassCodeRecipe
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.rankings import ASYMMETRIC, BM25, HAMMING, HYBRID
+from hummingbit.index.names import (
+    ASYMMETRIC,
+    BM25,
+    HAMMING,
+    HYBRID,
+)
 
 NAME = "docstrings"
 RECIPE = ClassCodeRecipe(

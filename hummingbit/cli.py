@@ -22,6 +22,7 @@ from textwrap import fill
 from typing import Any, NamedTuple, NoReturn
 
 import hummingbit
+from hummingbit.deferred import defer_imports, load_deferred
 
 # A parser of command lines that suggests the name that a misspelt one is nearest to.
 
@@ -280,6 +281,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Python looks for garbage when it ends, which takes half a second after training. What is
         # frozen it leaves to the system.
         atexit.register(gc.freeze)
+        defer_imports()
     _accept_all_characters()
     try:
         status = _run(arguments)
@@ -375,6 +377,7 @@ def _run(arguments: list[str]) -> int:
 
     with rare_collections():
         args = _parse(arguments)
+        load_deferred()
     file = os.environ.get(STAGES_VARIABLE)
     with (
         print_stages(),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hummingbit.evaluation.result import PerQuery
 from hummingbit.evaluation.significance import format_probability, holm, permutation_test
-from hummingbit.index.rankings import HYBRID
+from hummingbit.index.names import HYBRID
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,10 @@ from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder_loading import install_encoder
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.processes import Inherited, Process, keep, note
-from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
+from hummingbit.index.backend import (
+    AnyCollection,
+    CollectionBackend,
+)
 from hummingbit.index.catalog import SIGN, encoder_by_dimensions
 from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
@@ -32,15 +35,14 @@ from hummingbit.index.errors import CollectionExists, DataFolderError, StoreClos
 from hummingbit.index.facets import FacetResult, facet_to_json, parse_facets, parse_sort
 from hummingbit.index.filters import Filter
 from hummingbit.index.highlights import excerpt
-from hummingbit.index.kept_vectors import FLOAT32
+from hummingbit.index.names import AVERAGE_VECTOR, FLOAT32, MAX_K
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.passages import Passages
 from hummingbit.index.query_syntax import both
-from hummingbit.index.recommendations import AVERAGE_VECTOR
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import (
     Hit,
     QueryResult,
-    SearchOptions,
     SearchResult,
     explain_no_groups,
     with_warnings,

@@ -14,8 +14,8 @@ from hummingbit.corpus.document import DocumentError
 from hummingbit.corpus.lines import LineError, ReadError
 from hummingbit.encoder.analyzers import AnalyzerError
 from hummingbit.encoder.artifact import ArtifactError
-from hummingbit.encoder.codes import CodeError
 from hummingbit.encoder.endpoint import EndpointError
+from hummingbit.encoder.limits import CodeError
 from hummingbit.encoder.recipes import RecipeError
 from hummingbit.encoder.text_model import ModelError
 from hummingbit.evaluation.metrics import MetricError

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from hummingbit.encoder.recipes import STATIC
-from hummingbit.index.catalog import SHIPPED_DISTRIBUTION
+from hummingbit.index.names import SHIPPED_DISTRIBUTION
 
 MODEL_VARIABLE = "HUMMINGBIT_MODEL"
 """The variable that names the language model to use where none is given."""

@@ -29,7 +29,7 @@ from hummingbit.foundation.times import now
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.collection import Collection, local_collection
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.search import DEFAULT_OVERSAMPLE
+from hummingbit.index.options import DEFAULT_OVERSAMPLE
 from hummingbit.index.store.annotations import ANONYMOUS, DocumentLabel, Judgement
 
 

@@ -41,10 +41,10 @@ from hummingbit.index.errors import UnknownCollection
 from hummingbit.index.facets import SortField
 from hummingbit.index.filters import Filter, filter_to_json
 from hummingbit.index.highlights import Highlight
-from hummingbit.index.kept_vectors import FLOAT32
+from hummingbit.index.names import FLOAT32, HAMMING
+from hummingbit.index.options import DEFAULT_OVERSAMPLE
 from hummingbit.index.passages import Passages, Span
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
-from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import (
     DeleteResult,
     IngestReport,
@@ -53,7 +53,10 @@ from hummingbit.index.records import (
     StoredDocument,
     Verification,
 )
-from hummingbit.index.search import DEFAULT_OVERSAMPLE, Group, Hit
+from hummingbit.index.search import (
+    Group,
+    Hit,
+)
 from hummingbit.index.snapshots import Contents, Snapshot
 from hummingbit.index.store.annotations import (
     DocumentLabel,

@@ -38,13 +38,16 @@ from hummingbit.encoder.recipes import (
     ModelRecipe,
 )
 from hummingbit.foundation.errors import install_command
-from hummingbit.index.catalog import SHIPPED_DISTRIBUTION, shipped_encoder
+from hummingbit.index.catalog import shipped_encoder
 from hummingbit.index.languages import (
-    AUTO,
     DEFAULT_LANGUAGE,
-    NONE,
     check_language,
     find_language,
+)
+from hummingbit.index.names import (
+    AUTO,
+    NONE,
+    SHIPPED_DISTRIBUTION,
 )
 from hummingbit.installed_models import MODEL_VARIABLE, MODELS_FOLDER, NO_MODEL
 from hummingbit.training.class_codes import train_class_codes

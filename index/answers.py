@@ -18,6 +18,7 @@ import orjson
 from hummingbit.encoder.codes import Codes, code_from_hex, unpack_codes
 from hummingbit.encoder.encoder import Encoder, explain_text
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.payloads import PayloadSelection, select_fields
 from hummingbit.index.query_syntax import both
 from hummingbit.index.questions import Question
@@ -25,7 +26,6 @@ from hummingbit.index.records import StoredDocument, StoredPayload
 from hummingbit.index.search import (
     Hit,
     QueryResult,
-    SearchOptions,
     SearchResult,
     explain_no_groups,
     with_warnings,

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from hummingbit.index.facets import SortField
     from hummingbit.index.labels import Annotations
     from hummingbit.index.operations import Answer, Work
-    from hummingbit.index.search import SearchOptions, SearchResult
+    from hummingbit.index.options import SearchOptions
+    from hummingbit.index.search import SearchResult
 
 MAX_COMPLETIONS = 100
-MAX_K = 10_000
 BATCH_SIZE = 1000
 
 

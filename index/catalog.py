@@ -30,8 +30,8 @@ from hummingbit.encoder.artifact import (
     write_artifact,
 )
 from hummingbit.encoder.classifier import Classifier
-from hummingbit.encoder.codes import CodeError
 from hummingbit.encoder.encoder import Encoder, sign_encoder
+from hummingbit.encoder.limits import CodeError
 from hummingbit.foundation.errors import ROOT, InputError
 from hummingbit.foundation.files import replace_file, sync_folder
 from hummingbit.index.backend import CollectionBackend
@@ -44,7 +44,8 @@ from hummingbit.index.errors import (
     UnknownCollection,
     UnknownEncoder,
 )
-from hummingbit.index.kept_vectors import FLOAT32, check_form
+from hummingbit.index.kept_vectors import check_form
+from hummingbit.index.names import FLOAT32, SHIPPED_NAME
 from hummingbit.index.passages import Passages
 from hummingbit.index.schema import Description, check_code_length
 
@@ -288,9 +289,6 @@ def _read(path: Path) -> tuple[dict[str, str], list[str]]:
 
 SHIPPED_PACKAGE = "hummingbit_models"
 """The package of encoders that ship, from the distribution ``hummingbit-models``."""
-SHIPPED_DISTRIBUTION = "hummingbit-models"
-SHIPPED_NAME = "english"
-"""The encoder of English texts in it, and its name in a data folder."""
 
 
 def install_shipped() -> str:

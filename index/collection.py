@@ -26,7 +26,6 @@ from hummingbit.index.answers import answer_to
 from hummingbit.index.backend import (
     BATCH_SIZE,
     MAX_COMPLETIONS,
-    MAX_K,
     AnyCollection,
     CheckReplaced,
     CollectionBackend,
@@ -56,9 +55,24 @@ from hummingbit.index.filters import And, Exists, Filter, check_indexed_fields, 
 from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
 from hummingbit.index.ingestion import ingest
 from hummingbit.index.labels import Annotations
-from hummingbit.index.languages import AUTO, check_language
+from hummingbit.index.languages import check_language
 from hummingbit.index.lexical import LexicalIndex
+from hummingbit.index.names import (
+    ASYMMETRIC,
+    AUTO,
+    BM25,
+    HAMMING,
+    MAX_K,
+    PLAIN,
+)
 from hummingbit.index.operations import Answer, Work, ask
+from hummingbit.index.options import (
+    FACET_DEPTH,
+    FacetsOver,
+    SearchOptions,
+    check_hybrid_weight,
+    check_ranking,
+)
 from hummingbit.index.owned import OwnedIndex, OwnedIndexes
 from hummingbit.index.passages import (
     PASSAGE_BITS,
@@ -68,14 +82,15 @@ from hummingbit.index.passages import (
     Passages,
 )
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
-from hummingbit.index.query_syntax import PLAIN, QueryText, read_query_text, words_in_order
+from hummingbit.index.query_syntax import (
+    QueryText,
+    read_query_text,
+    words_in_order,
+)
 from hummingbit.index.questions import Question, Reader
 from hummingbit.index.rankings import (
-    ASYMMETRIC,
-    BM25,
     BY_WORDS,
     DEFAULT_WEIGHT,
-    HAMMING,
     OF_MODELS,
     BestPassages,
     Bm25Ranking,
@@ -100,16 +115,11 @@ from hummingbit.index.records import (
 )
 from hummingbit.index.schema import Description
 from hummingbit.index.search import (
-    FACET_DEPTH,
-    FacetsOver,
     Position,
     Search,
-    SearchOptions,
     SearchResult,
     absent_fields,
     check_by_words,
-    check_hybrid_weight,
-    check_ranking,
     check_texts_are_taken,
     explain_no_hits,
     in_groups,

@@ -24,7 +24,7 @@ from collections.abc import Collection as Names
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack, get_args
+from typing import TypedDict, Unpack
 from urllib.parse import parse_qsl, urlsplit
 
 from hummingbit.foundation.errors import InputError, install_command
@@ -58,12 +58,11 @@ from hummingbit.index.ingestion import (
     form_for,
     passages_for,
 )
-from hummingbit.index.kept_vectors import FLOAT32
-from hummingbit.index.languages import AUTO as AUTO_LANGUAGE
 from hummingbit.index.languages import check_language
 from hummingbit.index.lock import FolderLock
+from hummingbit.index.names import AUTO, BACKENDS, FLOAT32, Backend
+from hummingbit.index.names import AUTO as AUTO_LANGUAGE
 from hummingbit.index.passages import Passages
-from hummingbit.index.schema import AUTO
 from hummingbit.index.snapshots import Snapshot, Snapshots
 from hummingbit.index.transfer import Header, collection_for
 
@@ -586,10 +585,6 @@ class DataFolder:
 
 
 # Where collections are stored, according to settings and options.
-
-
-Backend = Literal["local", "milvus", "postgres"]
-BACKENDS = get_args(Backend)
 
 
 def check_postgres_address(uri: str) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.filters import BOUNDS, InRange, Scalar, check_field, parse_filter
+from hummingbit.index.names import DEFAULT_BUCKETS
 from hummingbit.index.passages import CodeColumn
 from hummingbit.index.rankings import RankedRows, Ranking
 from hummingbit.index.records import EncodedQueries
@@ -23,9 +24,7 @@ from hummingbit.index.store.columns import Column, Mask, SortKey
 
 MAX_FACETS = 16
 MAX_BUCKETS = 10_000
-DEFAULT_BUCKETS = 10
 Counts = npt.NDArray[np.int64]
-CalendarInterval = Literal["minute", "hour", "day", "week", "month", "quarter", "year"]
 CALENDAR: Mapping[str, tuple[str, int, int]] = {
     "minute": ("m", 1, 0),
     "hour": ("h", 1, 0),

@@ -13,6 +13,7 @@ from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.facets import SortField
 from hummingbit.index.filters import And, Filter, HasId, IsSingle, fields_of, leaves_of, with_ids_of
 from hummingbit.index.operations import Answer, Work, ask
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import (
@@ -23,7 +24,10 @@ from hummingbit.index.records import (
     StoredDocument,
     UpsertResult,
 )
-from hummingbit.index.search import SearchOptions, SearchResult, explain_no_hits
+from hummingbit.index.search import (
+    SearchResult,
+    explain_no_hits,
+)
 
 SETTINGS = frozenset(
     {

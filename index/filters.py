@@ -510,6 +510,11 @@ def filter_schemas(reference: str) -> dict[str, Any]:
     }
 
 
+def as_filter(value: Filter | Mapping[str, Any]) -> Filter:
+    """Return a filter, or what :func:`parse_filter` makes of its JSON."""
+    return value if isinstance(value, Filter) else parse_filter(value)
+
+
 def parse_filter(value: object) -> Filter:
     """Return the filter that a decoded JSON object describes.
 

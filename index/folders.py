@@ -35,8 +35,12 @@ from hummingbit.index.errors import (
     store_error,
 )
 from hummingbit.index.filters import check_indexed_fields
-from hummingbit.index.rankings import BM25, HYBRID
-from hummingbit.index.schema import AUTO, Description
+from hummingbit.index.names import (
+    AUTO,
+    BM25,
+    HYBRID,
+)
+from hummingbit.index.schema import Description
 from hummingbit.index.snapshots import restore
 from hummingbit.index.store.store import Store
 

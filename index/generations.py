@@ -33,10 +33,10 @@ from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import GenerationChanged, store_error
 from hummingbit.index.filters import Filter, ids_of
-from hummingbit.index.kept_vectors import NONE
-from hummingbit.index.languages import AUTO, analyzer_of
+from hummingbit.index.languages import analyzer_of
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
+from hummingbit.index.names import AUTO, NONE
 from hummingbit.index.passages import DocumentCodes
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
 from hummingbit.index.records import DeleteResult, UpsertResult

@@ -24,8 +24,8 @@ from hummingbit.index.encoding import (
     read_contents,
 )
 from hummingbit.index.filters import InRange
-from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.labels import CopiedMarks, copy_annotations, copy_most_annotations
+from hummingbit.index.names import FLOAT32
 from hummingbit.index.passages import Passages
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import IngestReport, StoredDocument

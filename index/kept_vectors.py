@@ -26,10 +26,7 @@ import numpy.typing as npt
 from hummingbit.corpus.document import Vector
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.errors import StoreError
-
-FLOAT32, FLOAT16, INT8, NONE = "float32", "float16", "int8", "none"
-FORMS = (FLOAT32, FLOAT16, INT8, NONE)
-"""The names of the forms in requests and options."""
+from hummingbit.index.names import FLOAT16, FLOAT32, FORMS, INT8, NONE
 
 SCALE_BYTES = 4
 _TYPES: dict[str, np.dtype[Any]] = {

@@ -18,9 +18,8 @@ import Stemmer
 
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer
 from hummingbit.foundation.errors import InputError
+from hummingbit.index.names import AUTO, NONE
 
-AUTO, NONE = "auto", "none"
-"""The language is found from the texts; texts have no stems."""
 DEFAULT_LANGUAGE = "english"
 """The language of ASCII texts without function words, such as lists of products."""
 

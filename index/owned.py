@@ -29,9 +29,13 @@ from hummingbit.index.generations import (
     PublishedIndex,
     SearchTarget,
 )
-from hummingbit.index.languages import AUTO, analyzer_of, find_language
+from hummingbit.index.languages import (
+    analyzer_of,
+    find_language,
+)
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
+from hummingbit.index.names import AUTO
 from hummingbit.index.store.fields import MatchingRows
 from hummingbit.index.store.store import LANGUAGE_TEXTS, Store
 

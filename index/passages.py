@@ -24,6 +24,7 @@ from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.text_features import title_of
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.names import AUTO, LONG, PASSAGE_WORDS
 
 if TYPE_CHECKING:
     from hummingbit.index.engines.segments import IndexSnapshot
@@ -31,15 +32,12 @@ if TYPE_CHECKING:
 # Where a text is split.
 
 
-WORDS, OVERLAP = 128, 1
+OVERLAP = 1
 MIN_WORDS, MAX_WORDS = 8, 10_000
 MAX_SENTENCES = 1000
 MAX_OVERLAP = 100
-LONG = 1000
-"""With ``"auto"``, texts with more words than this have passages."""
 CHARACTERS_A_WORD = 8
 """So many characters count as a word where there are no spaces."""
-AUTO = "auto"
 
 _WORD = re.compile(r"\S+")
 # A sentence ends with a stop and the quotes after it, or with its line.
@@ -62,7 +60,7 @@ class Passages:
     words, by default `words`, is a single passage.
     """
 
-    words: int = WORDS
+    words: int = PASSAGE_WORDS
     sentences: int | None = None
     overlap: int = OVERLAP
     longer_than: int | None = None

@@ -54,10 +54,6 @@ from hummingbit.index.filters import (
     json_number,
 )
 
-PLAIN, QUERY = "plain", "query"
-SYNTAXES = (QUERY, PLAIN)
-"""How a text query is read: with this syntax, or as words alone."""
-
 LONGEST_TYPED = 256
 """Longer queries are texts, which have no syntax."""
 LABEL_FIELDS = ("label", "labels")

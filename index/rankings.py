@@ -26,7 +26,10 @@ from hummingbit.index.engines.protocol import After, Rows, Weights, max_bit_weig
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.errors import RowsRemoved
-from hummingbit.index.kept_vectors import NONE, packed_size, unpack_vectors
+from hummingbit.index.kept_vectors import (
+    packed_size,
+    unpack_vectors,
+)
 from hummingbit.index.lexical import (
     BEST,
     MOST_IN_HEAP,
@@ -36,6 +39,7 @@ from hummingbit.index.lexical import (
     WeighedQuery,
 )
 from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
+from hummingbit.index.names import ASYMMETRIC, BM25, HAMMING, HYBRID, LOGITS, NONE, VECTORS
 from hummingbit.index.passages import PASSAGE_BITS, CodeColumn
 from hummingbit.index.questions import Question
 from hummingbit.index.records import EncodedQueries, Examples
@@ -48,13 +52,8 @@ Scores = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 QuantizedWeights = tuple[Weights, npt.NDArray[np.int64]]
 """Whole weights of queries, and the sum of their absolute values for each."""
 
-HAMMING = "hamming"
-ASYMMETRIC = "asymmetric"
-BM25 = "bm25"
-HYBRID = "hybrid"
-
-CODES, TEXTS, VECTORS = "codes", "texts", "vectors"
-"""What a ranking can need: codes of the documents, their word index, or their kept vectors."""
+CODES, TEXTS = "codes", "texts"
+"""What a ranking can need: codes of the documents, their word index, or VECTORS that are kept."""
 
 
 class RankedRows(NamedTuple):
@@ -223,7 +222,6 @@ class HammingRanking(ByDistance, NamedRanking):
     """Documents by the Hamming distance of their codes; the score is minus the distance in bits."""
 
     name = HAMMING
-    summary = "by the distance of codes"
     needs = frozenset({CODES})
 
     def __init__(self, generation: IndexSnapshot, radius: int | None = None) -> None:
@@ -285,7 +283,6 @@ class AsymmetricRanking(NamedRanking):
     """
 
     name = ASYMMETRIC
-    summary = "by the probability of a document's bits given the query's real values"
     needs = frozenset({CODES})
 
     def __init__(self, generation: IndexSnapshot) -> None:
@@ -390,7 +387,6 @@ class Bm25Ranking(NamedRanking):
     """
 
     name = BM25
-    summary = "by the words that they share with a text"
     needs = frozenset({TEXTS})
 
     def __init__(self, lexical: LexicalIndex, statistics: Mapping[str, Any] | None = None) -> None:
@@ -618,7 +614,6 @@ class HybridRanking(NamedRanking):
     """
 
     name = HYBRID
-    summary = "by codes and words together"
     needs = frozenset({CODES, TEXTS})
 
     def __init__(
@@ -1150,14 +1145,11 @@ RANKINGS: Mapping[str, type[NamedRanking]] = {
     for ranking in (HammingRanking, AsymmetricRanking, Bm25Ranking, HybridRanking)
 }
 """All rankings, by their names in requests, options and help texts."""
-SUMMARIES = "; ".join(f"{name}, {ranking.summary}" for name, ranking in RANKINGS.items())
-"""How each ranking orders hits, for help texts."""
 BY_WORDS = frozenset(name for name, ranking in RANKINGS.items() if TEXTS in ranking.needs)
 """The rankings that need the lexical index: by words alone, or by words and codes."""
 BY_CODES = frozenset(RANKINGS) - BY_WORDS
 """The rankings that use only what the encoder knows of a text."""
 
-LOGITS = "logits"
 SCORERS: Mapping[str, type[Scorer]] = {
     BM25: Bm25Ranking,
     LOGITS: AsymmetricRanking,

@@ -17,11 +17,9 @@ import numpy as np
 
 from hummingbit.encoder.codes import pack_bits, unpack_codes
 from hummingbit.foundation.errors import InputError
+from hummingbit.index.names import AVERAGE_VECTOR, BEST_SCORE, STRATEGIES
 from hummingbit.index.records import EncodedQueries, Examples, Query
 
-AVERAGE_VECTOR = "average_vector"
-BEST_SCORE = "best_score"
-STRATEGIES = (AVERAGE_VECTOR, BEST_SCORE)
 MAX_EXAMPLES = 100
 
 

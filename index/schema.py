@@ -20,10 +20,14 @@ from hashlib import blake2b
 from typing import Any
 
 from hummingbit.corpus.tables import NUMBER, STRING, FieldType
-from hummingbit.encoder.codes import check_n_bits
+from hummingbit.encoder.limits import check_n_bits
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.errors import StoreError
-from hummingbit.index.kept_vectors import FLOAT32, FORMS
+from hummingbit.index.names import (
+    AUTO,
+    FLOAT32,
+    FORMS,
+)
 from hummingbit.index.passages import CodeColumn, Passages
 
 FORMAT_VERSION = 2
@@ -32,7 +36,6 @@ PASSAGES_VERSION = 4
 WORDS_VERSION = 5
 """The version of stores without codes."""
 APPLICATION_ID = 0x48424954
-AUTO = "auto"
 EARLIER_ENGINES = frozenset({"direct", "distinct", "pruned"})
 """Engines that earlier versions had; a collection that names one gets the automatic choice."""
 # The prefix of the keys of ``meta`` under which jobs store their progress.

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -20,26 +20,38 @@ from hummingbit.corpus.lines import BadLine, ReadError, Row
 from hummingbit.corpus.stores import MIN_VECTOR_LENGTH, Point, read_milvus, read_qdrant, read_txtai
 from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import (
-    CodeError,
-    Packing,
     code_from_hex,
     code_to_hex,
     codes_of_vectors,
 )
-from hummingbit.encoder.encoder import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT
+from hummingbit.encoder.limits import (
+    MAX_HYBRID_WEIGHT,
+    MIN_HYBRID_WEIGHT,
+    CodeError,
+    Packing,
+)
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.backend import AnyCollection, CollectionBackend
 from hummingbit.index.collection import pages_of
-from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.errors import EncoderMismatch, UnknownCollection
 from hummingbit.index.filters import check_indexed_fields
-from hummingbit.index.kept_vectors import FLOAT32, FORMS
-from hummingbit.index.languages import NONE as NO_STEMS
 from hummingbit.index.languages import stemmers
+from hummingbit.index.names import (
+    AUTO,
+    FLOAT32,
+    FORMS,
+    HAMMING,
+    INDEX_TYPES,
+    VectorType,
+)
+from hummingbit.index.names import NONE as NO_STEMS
 from hummingbit.index.passages import Passages
-from hummingbit.index.rankings import HAMMING, RANKINGS
+from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import IngestReport, StoredDocument
-from hummingbit.index.schema import AUTO, engine_of, parse_field_types
+from hummingbit.index.schema import (
+    engine_of,
+    parse_field_types,
+)
 from hummingbit.index.store.annotations import (
     DocumentLabel,
     Judgement,
@@ -480,13 +492,11 @@ def _encoder_for(folder: DataFolder, header: Header) -> str | None:
 # Reads the points of other vector stores as documents.
 
 
-STORES: dict[str, Callable[[Path], Iterator[Point]]] = {
+_READERS: dict[str, Callable[[Path], Iterator[Point]]] = {
     "milvus": read_milvus,
     "qdrant": read_qdrant,
     "txtai": read_txtai,
 }
-VectorType = Literal["float16", "bfloat16"]
-VECTOR_TYPES: tuple[VectorType, ...] = get_args(VectorType)
 # The field names of texts in frameworks that write to these stores.
 TEXT_FIELDS = ("text", "page_content", "document", "content")
 
@@ -518,7 +528,7 @@ def read_points(
     *,
     incomplete: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Document]:
-    """Yield the points of a file or folder that `store`, one of :data:`STORES`, wrote.
+    """Yield the points of a file or folder that `store`, one of :data:`.STORES`, wrote.
 
     A point that becomes a vector or a code keeps its text, if it has one, for searches by words.
     Other fields become the payload, except for vectors. If the file says that more points follow,
@@ -559,7 +569,7 @@ def code_length(store: str, path: Path, selection: PointSelection) -> int:
 
 def _points(store: str, path: Path, incomplete: Callable[[str], object]) -> Iterator[Point]:
     try:
-        yield from read_qdrant(path, incomplete) if store == "qdrant" else STORES[store](path)
+        yield from read_qdrant(path, incomplete) if store == "qdrant" else _READERS[store](path)
     except OSError as error:
         raise ReadError(f"{path}: {error.strerror or error}") from None
 

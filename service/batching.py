@@ -29,10 +29,14 @@ from anyio import CapacityLimiter, to_thread
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.filtered import FilteredCollection
-from hummingbit.index.query_syntax import PLAIN
-from hummingbit.index.rankings import BY_WORDS, VECTORS
+from hummingbit.index.names import PLAIN, VECTORS
+from hummingbit.index.options import SearchOptions
+from hummingbit.index.rankings import BY_WORDS
 from hummingbit.index.records import Query, payloads_as_stored
-from hummingbit.index.search import SearchOptions, SearchResult, needs_only_words
+from hummingbit.index.search import (
+    SearchResult,
+    needs_only_words,
+)
 from hummingbit.service.http.monitoring import Metrics
 
 MAX_BATCH = 64

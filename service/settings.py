@@ -26,8 +26,11 @@ from hummingbit.corpus.document import MAX_TEXT_LENGTH
 from hummingbit.encoder import endpoint
 from hummingbit.encoder.text_features import VARIABLE
 from hummingbit.foundation.errors import HummingbitError
-from hummingbit.index.backend import MAX_K
-from hummingbit.index.data_folder import Backend, DataFolderLocation, check_postgres_address
+from hummingbit.index.data_folder import (
+    DataFolderLocation,
+    check_postgres_address,
+)
+from hummingbit.index.names import MAX_K, Backend
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32

@@ -25,8 +25,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from hummingbit.encoder.artifact import MANIFEST, ArtifactError, load_encoder
+from hummingbit.encoder.limits import MAX_TOKENS
 from hummingbit.encoder.text_model import (
-    MAX_TOKENS,
     ModelError,
     Pooling,
     TextModel,

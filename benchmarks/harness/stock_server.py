@@ -23,8 +23,8 @@ from starlette.routing import Route
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from hummingbit.index.answers import search_answer
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.records import Query
-from hummingbit.index.search import SearchOptions
 
 
 class Body(BaseModel):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from hummingbit.corpus.json_rows import distinct_keys
 from hummingbit.corpus.lines import LineError, ReadError
 from hummingbit.corpus.qrels import parse_grade, parse_qrels
+from hummingbit.evaluation.labelling.names import QRELS
 from hummingbit.evaluation.trec import from_trec_id, to_trec_id
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError
@@ -31,8 +32,6 @@ from hummingbit.index.store.annotations import (
     parse_label,
 )
 
-JSONL, QRELS, QUERIES = "jsonl", "qrels", "queries"
-FORMATS = (JSONL, QRELS, QUERIES)
 LINES_PER_CHECKPOINT = 500
 
 

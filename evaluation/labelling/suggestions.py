@@ -19,13 +19,22 @@ import numpy.typing as npt
 from hummingbit.encoder.codes import codes_from_hex, unpack_codes, whole_codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import Floats
+from hummingbit.evaluation.labelling.names import (
+    HERDING,
+    MARGIN,
+    MAX_SUGGESTED,
+    RANDOM,
+    SECOND_OPINION,
+    SUGGESTION_METHODS,
+)
 from hummingbit.foundation.arrays import unit_rows
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.collection import Collection
 from hummingbit.index.encoding import batches
-from hummingbit.index.rankings import BM25, RANKINGS
+from hummingbit.index.names import BM25
+from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query, StoredDocument, labels_of
 from hummingbit.index.store.annotations import agreed_labels
 
@@ -123,8 +132,6 @@ class Pool:
 
 
 MAX_DOCUMENTS = 20_000
-MAX_SUGGESTED = 10_000
-"""The most documents that are suggested at a time."""
 MAX_CHARACTERS = 64_000_000
 DIRECTIONS = 128
 MAX_CACHED = 4
@@ -423,11 +430,10 @@ def _herding(pool: Pool, n: int, seed: int) -> Rows:
 
 
 METHODS: Mapping[str, Sampling] = {
-    "herding": Sampling("documents near many whose classes are uncertain", _herding, False),
-    "margin": Sampling("the two likeliest classes are closest, spread over buckets", _margin),
-    "random": Sampling("drawn at random, so that labels can measure", _random, False),
+    HERDING: Sampling("documents near many whose classes are uncertain", _herding, False),
+    MARGIN: Sampling("the two likeliest classes are closest, spread over buckets", _margin),
+    RANDOM: Sampling("drawn at random, so that labels can measure", _random, False),
 }
-DEFAULT_METHOD = "herding"
 
 
 # Which answers to a query to judge next: pooled from several rankings, most informative first.
@@ -499,8 +505,6 @@ MAX_GUESSES = 3
 # A classifier needs memory for every class of every document. A field of titles, each a class of
 # its own, must not exhaust it.
 MAX_CLASSES = 1000
-SECOND_OPINION = "second-opinion"
-SUGGESTION_METHODS = (*METHODS, SECOND_OPINION)
 POOLED_RANKINGS = tuple(RANKINGS)
 
 

@@ -31,7 +31,11 @@ from experiments.ssb_vae.variants import train_variant, variant_recipe
 from hummingbit.encoder.recipes import CHOSEN, QUERY_CLASSIFIERS, ClassCodeRecipe
 from hummingbit.evaluation.baselines import pack_class_bits
 from hummingbit.evaluation.evaluate import evaluate_codes, evaluate_encoder
-from hummingbit.evaluation.labelling.suggestions import DEFAULT_METHOD, Rows, class_scores
+from hummingbit.evaluation.labelling.names import DEFAULT_METHOD
+from hummingbit.evaluation.labelling.suggestions import (
+    Rows,
+    class_scores,
+)
 from hummingbit.evaluation.result import Evaluation
 from hummingbit.training.class_codes import train_class_codes
 

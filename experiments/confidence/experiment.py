@@ -50,8 +50,8 @@ from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.ingestion import ingest
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
+from hummingbit.index.names import HYBRID
 from hummingbit.index.rankings import (
-    HYBRID,
     AsymmetricRanking,
     Bm25Ranking,
     HammingRanking,

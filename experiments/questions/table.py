@@ -42,8 +42,11 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import shipped_encoder
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.ingestion import ingest
+from hummingbit.index.options import (
+    Hybrid,
+    SearchOptions,
+)
 from hummingbit.index.records import Query
-from hummingbit.index.search import Hybrid, SearchOptions
 from hummingbit.training.data import gather
 from hummingbit.training_methods import recipe_for_search, train_by
 

@@ -34,10 +34,16 @@ from hummingbit.encoder.vector_features import VectorFeatures
 from hummingbit.evaluation.evaluate import evaluate_by_score
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.kept_vectors import FLOAT16, FLOAT32, FORMS, INT8, NONE
 from hummingbit.index.lexical import ANALYZERS
+from hummingbit.index.names import (
+    FLOAT16,
+    FLOAT32,
+    FORMS,
+    INT8,
+    NONE,
+)
+from hummingbit.index.options import Rescore
 from hummingbit.index.records import Query
-from hummingbit.index.search import Rescore
 from hummingbit.training.linear_codes import fit_itq
 
 SUMMARY = "kept vectors: nDCG@10 of rescored hits, bytes on disk, and time"

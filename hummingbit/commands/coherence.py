@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hummingbit.commands.options import (
     OptionError,
     add_option,
@@ -18,14 +16,19 @@ from hummingbit.commands.options import (
     write_text,
 )
 from hummingbit.commands.printing import add_json, print_result, without_controls
-from hummingbit.encoder.artifact import load_encoder
-from hummingbit.encoder.encoder import Encoder
-from hummingbit.evaluation.coherence import document_levels, mean_by_class
-from hummingbit.evaluation.significance import Interval
+from hummingbit.deferred import deferred_imports
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.catalog import EncoderFolder
-from hummingbit.training.data import TrainingData
-from hummingbit.training.teachers import check_directions, read_teacher
+
+with deferred_imports():
+    import numpy as np
+
+    from hummingbit.encoder.artifact import load_encoder
+    from hummingbit.encoder.encoder import Encoder
+    from hummingbit.evaluation.coherence import document_levels, mean_by_class
+    from hummingbit.evaluation.significance import Interval
+    from hummingbit.index.catalog import EncoderFolder
+    from hummingbit.training.data import TrainingData
+    from hummingbit.training.teachers import check_directions, read_teacher
 
 MAX_DOCUMENTS = 10_000
 SHOWN = 10

@@ -19,12 +19,16 @@ from hummingbit.commands.first_search import (
 )
 from hummingbit.commands.options import add_model, add_option, check_folder_above
 from hummingbit.commands.printing import timed_stage
-from hummingbit.corpus.readers import read_documents
-from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.catalog import SHIPPED_NAME, AddAlias
-from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.ingestion import ingest
+from hummingbit.deferred import deferred_imports
+from hummingbit.index.names import SHIPPED_NAME
 from hummingbit.installed_models import WITHOUT_MODEL
+
+with deferred_imports():
+    from hummingbit.corpus.readers import read_documents
+    from hummingbit.index.backend import CollectionBackend
+    from hummingbit.index.catalog import AddAlias
+    from hummingbit.index.data_folder import DataFolder
+    from hummingbit.index.ingestion import ingest
 
 NAME = "docstrings"
 FIRST = f"{NAME}-1"

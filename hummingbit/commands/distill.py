@@ -19,6 +19,7 @@ from hummingbit.commands.options import (
 )
 from hummingbit.commands.printed_figures import print_trained
 from hummingbit.commands.printing import without_controls
+from hummingbit.deferred import deferred_imports
 from hummingbit.encoder.recipes import (
     PERCEPTION_COHERENCE,
     ClassCodeRecipe,
@@ -27,18 +28,20 @@ from hummingbit.encoder.recipes import (
     flag_of,
 )
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.training.class_codes import train_class_codes
-from hummingbit.training.data import TrainingData
-from hummingbit.training.pipeline import Trained, check_labels, split
-from hummingbit.training.teachers import (
-    SENTENCE_TRANSFORMERS,
-    Teacher,
-    check_directions,
-    check_vectors_place,
-    read_teacher,
-    save_vectors,
-)
-from hummingbit.training_methods import has_torch, print_trial, resumable
+
+with deferred_imports():
+    from hummingbit.training.class_codes import train_class_codes
+    from hummingbit.training.data import TrainingData
+    from hummingbit.training.pipeline import Trained, check_labels, split
+    from hummingbit.training.teachers import (
+        SENTENCE_TRANSFORMERS,
+        Teacher,
+        check_directions,
+        check_vectors_place,
+        read_teacher,
+        save_vectors,
+    )
+    from hummingbit.training_methods import has_torch, print_trial, resumable
 
 TEACHER_HELP = (
     "an encoder's folder; static, the encoder that ships; a file of vectors (.npz with ids and"

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hummingbit.commands.options import (
     Actions,
     OptionError,
@@ -21,18 +19,23 @@ from hummingbit.commands.options import (
     open_encoders,
 )
 from hummingbit.commands.printing import add_json, print_json, print_result
-from hummingbit.encoder.artifact import (
-    GOLDEN,
-    ArtifactError,
-    as_inputs,
-    install_artifact,
-)
-from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.onnx_graph import onnx_model, run_onnx
-from hummingbit.foundation.files import replacing
+from hummingbit.deferred import deferred_imports
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.catalog import EncoderFolder, check_name
-from hummingbit.integrations.hub import model_card, pull, push, push_to_folder
+
+with deferred_imports():
+    import numpy as np
+
+    from hummingbit.encoder.artifact import (
+        GOLDEN,
+        ArtifactError,
+        as_inputs,
+        install_artifact,
+    )
+    from hummingbit.encoder.encoder import Encoder
+    from hummingbit.encoder.onnx_graph import onnx_model, run_onnx
+    from hummingbit.foundation.files import replacing
+    from hummingbit.index.catalog import EncoderFolder, check_name
+    from hummingbit.integrations.hub import model_card, pull, push, push_to_folder
 
 if TYPE_CHECKING:
     from hummingbit.remote import RemoteEncoder

@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hummingbit.cli import did_you_mean
 from hummingbit.commands.options import (
     OptionError,
@@ -39,9 +37,7 @@ from hummingbit.commands.printing import (
     print_json,
     print_or_write_json,
 )
-from hummingbit.corpus.document import Document
-from hummingbit.corpus.named_sets import is_judged, load_qrels
-from hummingbit.corpus.qrels import Qrels, read_qrels
+from hummingbit.deferred import deferred_imports
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
     RECIPES,
@@ -49,58 +45,69 @@ from hummingbit.encoder.recipes import (
     AutoencoderRecipe,
     BaseRecipe,
 )
-from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
-from hummingbit.evaluation.evaluate import (
-    evaluate_encoder,
-    evaluate_run,
-    split_learned,
-    unseen,
-)
-from hummingbit.evaluation.formats import (
-    PlotError,
-    draw_label_curve,
-    load_figure,
-    missing_for_html,
-    write_folder,
-)
-from hummingbit.evaluation.gate import (
-    COHERENCE,
-    Gate,
-    Rule,
-    by_ranking,
-    compare_reports,
-    on_common_queries,
-    read_gate,
-    to_evaluation,
-)
-from hummingbit.evaluation.metrics import (
-    DEFAULT_METRICS,
-    JUDGED_METRICS,
-    NEAREST_METRICS,
-    parse_metric,
-    parse_metrics,
-)
-from hummingbit.evaluation.rankings import SERVED, RelevanceSettings, check_codes_weights
-from hummingbit.evaluation.relevance import query_labels
-from hummingbit.evaluation.report import (
-    Job,
-    MetricFigures,
-    Report,
-    full_name,
-    read_report,
-)
-from hummingbit.evaluation.result import Evaluation
-from hummingbit.evaluation.significance import SystemComparison, compare_systems, format_probability
-from hummingbit.evaluation.trec import Run, read_run
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.backend import AnyCollection
-from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.rankings import HAMMING, RANKINGS
-from hummingbit.index.records import StoredDocument
-from hummingbit.index.search import DEFAULT_OVERSAMPLE, RESCORERS
-from hummingbit.training.data import TrainingData
-from hummingbit.training_methods import check_torch, train_by
+from hummingbit.index.names import HAMMING, RANKING_SUMMARIES, RESCORERS
+from hummingbit.index.options import DEFAULT_OVERSAMPLE
+
+with deferred_imports():
+    import numpy as np
+
+    from hummingbit.corpus.document import Document
+    from hummingbit.corpus.named_sets import is_judged, load_qrels
+    from hummingbit.corpus.qrels import Qrels, read_qrels
+    from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
+    from hummingbit.evaluation.evaluate import (
+        evaluate_encoder,
+        evaluate_run,
+        split_learned,
+        unseen,
+    )
+    from hummingbit.evaluation.formats import (
+        PlotError,
+        draw_label_curve,
+        load_figure,
+        missing_for_html,
+        write_folder,
+    )
+    from hummingbit.evaluation.gate import (
+        COHERENCE,
+        Gate,
+        Rule,
+        by_ranking,
+        compare_reports,
+        on_common_queries,
+        read_gate,
+        to_evaluation,
+    )
+    from hummingbit.evaluation.metrics import (
+        DEFAULT_METRICS,
+        JUDGED_METRICS,
+        NEAREST_METRICS,
+        parse_metric,
+        parse_metrics,
+    )
+    from hummingbit.evaluation.rankings import SERVED, RelevanceSettings, check_codes_weights
+    from hummingbit.evaluation.relevance import query_labels
+    from hummingbit.evaluation.report import (
+        Job,
+        MetricFigures,
+        Report,
+        full_name,
+        read_report,
+    )
+    from hummingbit.evaluation.result import Evaluation
+    from hummingbit.evaluation.significance import (
+        SystemComparison,
+        compare_systems,
+        format_probability,
+    )
+    from hummingbit.evaluation.trec import Run, read_run
+    from hummingbit.index.backend import AnyCollection
+    from hummingbit.index.data_folder import DataFolder
+    from hummingbit.index.records import StoredDocument
+    from hummingbit.training.data import TrainingData
+    from hummingbit.training_methods import check_torch, train_by
 
 # What the evaluation commands share: their options, and measuring here or at a service.
 
@@ -541,7 +548,10 @@ def _measure(
 # ``hummingbit evaluate``: measure a collection, and exit with 1 if it fails a gate.
 
 
-JUDGED_RANKINGS = (*RANKINGS, *(f"{name}+{by}" for name in RANKINGS for by in RESCORERS))
+JUDGED_RANKINGS = (
+    *RANKING_SUMMARIES,
+    *(f"{name}+{by}" for name in RANKING_SUMMARIES for by in RESCORERS),
+)
 
 EPILOG = (
     "See also: evaluate compare, evaluate curve. To evaluate a collection with one of these names,"
@@ -594,7 +604,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser,
         "--rankings NAME ...",
         "measure these rankings of the collection, and test their differences"
-        f" (default: that of searches, and hamming): {', '.join(RANKINGS)};"
+        f" (default: that of searches, and hamming): {', '.join(RANKING_SUMMARIES)};"
         f" NAME+SCORE rescores their candidates: {', '.join(RESCORERS)}",
         choices=JUDGED_RANKINGS,
     )

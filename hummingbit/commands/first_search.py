@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 from hummingbit.commands.hits import print_hits
 from hummingbit.commands.options import OptionError, add_option
 from hummingbit.commands.printing import without_controls
+from hummingbit.deferred import deferred_imports
 from hummingbit.foundation.errors import counted
-from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.engines import kernel
-from hummingbit.index.records import Query
+
+with deferred_imports():
+    from hummingbit.index.backend import CollectionBackend
+    from hummingbit.index.data_folder import DataFolder
+    from hummingbit.index.engines import kernel
+    from hummingbit.index.records import Query
 
 if TYPE_CHECKING:
     from hummingbit.learning import Learning

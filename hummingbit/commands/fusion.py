@@ -7,23 +7,26 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hummingbit.commands.options import OptionError, add_option, read_judged_queries
-from hummingbit.corpus.document import Document
-from hummingbit.corpus.qrels import Qrels
-from hummingbit.evaluation.fusion import (
-    JUDGED_METRIC,
-    WEIGHTS,
-    Curve,
-    curve_means,
-    judged_weight,
-    validated,
-    why_no_fit,
-)
-from hummingbit.evaluation.rankings import RelevanceSettings
+from hummingbit.deferred import deferred_imports
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.rankings import HYBRID
+from hummingbit.index.names import HYBRID
+
+with deferred_imports():
+    import numpy as np
+
+    from hummingbit.corpus.document import Document
+    from hummingbit.corpus.qrels import Qrels
+    from hummingbit.evaluation.fusion import (
+        JUDGED_METRIC,
+        WEIGHTS,
+        Curve,
+        curve_means,
+        judged_weight,
+        validated,
+        why_no_fit,
+    )
+    from hummingbit.evaluation.rankings import RelevanceSettings
 
 if TYPE_CHECKING:
     from hummingbit.local import LocalWorkbench

@@ -15,7 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hummingbit.commands.printing import without_controls
-from hummingbit.index.highlights import excerpt
+from hummingbit.deferred import deferred_imports
+
+with deferred_imports():
+    from hummingbit.index.highlights import excerpt
 
 TITLE_FIELDS = ("title", "name", "headline", "subject", "titel", "titre", "título", "标题")
 """Fields of payloads that hold a title, the first that a hit has."""

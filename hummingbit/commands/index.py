@@ -14,8 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import numpy as np
-
 from hummingbit.commands.fusion import ENCODER, add_weight, check_weight, fit
 from hummingbit.commands.options import (
     STANDARD,
@@ -56,63 +54,77 @@ from hummingbit.commands.printing import (
     print_warnings,
     reindexed_line,
 )
-from hummingbit.corpus.document import Document, with_expiry
-from hummingbit.corpus.expiry import EXPIRES_AT
-from hummingbit.corpus.readers import count_documents
-from hummingbit.encoder.codes import PACKINGS, code_to_hex
-from hummingbit.encoder.encoder import Encoder
+from hummingbit.deferred import deferred_imports
+from hummingbit.encoder.limits import PACKINGS
 from hummingbit.encoder.recipes import DOCUMENT_METHODS
-from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import available_cores, begin_stage, count_in_stage
-from hummingbit.index.backend import MAX_K, AnyCollection, CollectionBackend
-from hummingbit.index.catalog import (
-    NO_ENCODER,
-    AddAlias,
-    AliasAction,
-    RemoveAlias,
-    check_name,
-    encoder_by_dimensions,
-)
-from hummingbit.index.collection import pages_of
-from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
-from hummingbit.index.engines.choice import INDEX_TYPES
-from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
-from hummingbit.index.facets import (
-    CALENDAR,
+from hummingbit.index.names import (
+    AUTO,
+    CALENDAR_INTERVALS,
     DEFAULT_BUCKETS,
-    Facet,
-    FacetResult,
-    facet_to_json,
-    parse_sort,
-)
-from hummingbit.index.faiss_files import (
-    IDS_SUFFIX,
-    documents_of_codes,
-    read_faiss,
-    read_ids,
-    write_faiss,
-)
-from hummingbit.index.filters import Filter
-from hummingbit.index.ingestion import CollectionFieldTypes
-from hummingbit.index.kept_vectors import FLOAT32, FORMS
-from hummingbit.index.payloads import PayloadUpdate, select_fields
-from hummingbit.index.rankings import RANKINGS
-from hummingbit.index.records import IngestReport, Query, StoredDocument
-from hummingbit.index.schema import AUTO
-from hummingbit.index.search import explain_no_order
-from hummingbit.index.transfer import (
+    FLOAT32,
+    FORMS,
+    INDEX_TYPES,
+    MAX_K,
+    RANKING_SUMMARIES,
     STORES,
     VECTOR_TYPES,
-    Export,
-    PointSelection,
-    code_length,
-    export_collection,
-    import_documents,
-    left_out,
-    read_points,
 )
+
+with deferred_imports():
+    import numpy as np
+
+    from hummingbit.corpus.document import Document, with_expiry
+    from hummingbit.corpus.expiry import EXPIRES_AT
+    from hummingbit.corpus.readers import count_documents
+    from hummingbit.encoder.codes import code_to_hex
+    from hummingbit.encoder.encoder import Encoder
+    from hummingbit.encoder.text_features import TextFeatures
+    from hummingbit.index.backend import (
+        AnyCollection,
+        CollectionBackend,
+    )
+    from hummingbit.index.catalog import (
+        NO_ENCODER,
+        AddAlias,
+        AliasAction,
+        RemoveAlias,
+        check_name,
+        encoder_by_dimensions,
+    )
+    from hummingbit.index.collection import pages_of
+    from hummingbit.index.data_folder import DataFolder
+    from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
+    from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
+    from hummingbit.index.facets import (
+        Facet,
+        FacetResult,
+        facet_to_json,
+        parse_sort,
+    )
+    from hummingbit.index.faiss_files import (
+        IDS_SUFFIX,
+        documents_of_codes,
+        read_faiss,
+        read_ids,
+        write_faiss,
+    )
+    from hummingbit.index.filters import Filter
+    from hummingbit.index.ingestion import CollectionFieldTypes
+    from hummingbit.index.passages import Passages
+    from hummingbit.index.payloads import PayloadUpdate, select_fields
+    from hummingbit.index.records import IngestReport, Query, StoredDocument
+    from hummingbit.index.search import explain_no_order
+    from hummingbit.index.transfer import (
+        Export,
+        PointSelection,
+        code_length,
+        export_collection,
+        import_documents,
+        left_out,
+        read_points,
+    )
 
 if TYPE_CHECKING:
     from hummingbit.remote import RemoteFolder
@@ -285,7 +297,10 @@ def configure_documents(actions: Actions) -> None:
     widths = facets.add_mutually_exclusive_group()
     add_option(widths, "--interval X", "a histogram of numbers, X wide")
     add_option(
-        widths, "--calendar-interval", "a histogram of dates and times, in UTC", choices=[*CALENDAR]
+        widths,
+        "--calendar-interval",
+        "a histogram of dates and times, in UTC",
+        choices=CALENDAR_INTERVALS,
     )
     add_filter(facets)
     for action in (build, add, get, count, delete, payload, scroll, facets):
@@ -306,7 +321,7 @@ def run_build(args: argparse.Namespace) -> int:
             engine=args.engine,
             indexed_fields=args.index_fields,
             keep_vectors=args.keep_vectors,
-            passages=args.passages or None,
+            passages=Passages.of(args.passages),
             language=args.language,
         )
         if args.encoder is None and args.bits is None and not collection.n_bits:
@@ -861,7 +876,7 @@ def configure_upkeep(actions: Actions) -> None:
     rank.add_argument(
         "ranking",
         nargs="?",
-        choices=list(RANKINGS),
+        choices=list(RANKING_SUMMARIES),
         help="the ranking of searches that name none",
     )
     add_weight(rank)

@@ -35,24 +35,27 @@ from hummingbit.commands.printing import (
     reindexed_line,
     without_controls,
 )
-from hummingbit.evaluation.labelling.exchange import (
+from hummingbit.deferred import deferred_imports
+from hummingbit.evaluation.labelling.names import (
+    DEFAULT_METHOD,
     FORMATS,
     JSONL,
-    QRELS,
-    read_sheet,
-    write_qrels,
-    write_queries,
-    write_records,
-    write_sheet,
-)
-from hummingbit.evaluation.labelling.suggestions import (
-    DEFAULT_METHOD,
     MAX_SUGGESTED,
+    QRELS,
     SUGGESTION_METHODS,
 )
 from hummingbit.foundation.errors import counted, install_command
-from hummingbit.foundation.files import replace_file
 from hummingbit.foundation.slices import begin_stage
+
+with deferred_imports():
+    from hummingbit.evaluation.labelling.exchange import (
+        read_sheet,
+        write_qrels,
+        write_queries,
+        write_records,
+        write_sheet,
+    )
+    from hummingbit.foundation.files import replace_file
 
 # ``hummingbit label pool|judged``: from questions to judged queries and the first report.
 

@@ -20,19 +20,34 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
-from hummingbit.corpus.json_rows import parse_strictly
-from hummingbit.corpus.lines import LineError, open_bytes
-from hummingbit.encoder.artifact import check_destination
-from hummingbit.encoder.codes import CodeError, check_n_bits
+from hummingbit.deferred import deferred_imports
+from hummingbit.encoder.limits import (
+    CodeError,
+    check_n_bits,
+)
 from hummingbit.foundation.errors import HummingbitError, InputError
-from hummingbit.foundation.files import replacing
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.backend import AnyCollection, CollectionBackend
-from hummingbit.index.catalog import NAME, RULE, EncoderFolder
-from hummingbit.index.data_folder import BACKENDS, DataFolder, DataFolderLocation
-from hummingbit.index.errors import DataFolderError, DataFolderInUse
-from hummingbit.index.filters import Filter, filter_to_json, parse_filter
-from hummingbit.index.passages import AUTO, LONG, Passages
+from hummingbit.index.names import (
+    AUTO,
+    BACKENDS,
+    LONG,
+    PASSAGE_WORDS,
+)
+
+with deferred_imports():
+    from hummingbit.corpus.json_rows import parse_strictly
+    from hummingbit.corpus.lines import LineError, open_bytes
+    from hummingbit.encoder.artifact import check_destination
+    from hummingbit.foundation.files import replacing
+    from hummingbit.index.backend import AnyCollection, CollectionBackend
+    from hummingbit.index.catalog import NAME, RULE, EncoderFolder
+    from hummingbit.index.data_folder import (
+        DataFolder,
+        DataFolderLocation,
+    )
+    from hummingbit.index.errors import DataFolderError, DataFolderInUse
+    from hummingbit.index.filters import Filter, filter_to_json, parse_filter
+    from hummingbit.index.passages import Passages
 
 # A command imports what it uses: training and the readers of files take a search's time again.
 if TYPE_CHECKING:
@@ -55,6 +70,10 @@ R = TypeVar("R", bound="BaseRecipe | JudgementRecipe")
 
 # The names of fields that need not be found.
 CONTENT_FIELDS = frozenset({"text", "vector", "matrix", "code"})
+
+# Those of :data:`hummingbit.corpus.readers.FORMATS`, which takes long to import.
+SUFFIXES_OF_LINES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".txt", ".md")
+SUFFIXES_OF_COLUMNS = (".parquet", ".arrow", ".feather", ".npz")
 
 # Smaller encoders are rare.
 ROOM_FOR_AN_ENCODER = 1 << 20
@@ -106,11 +125,8 @@ def source_help() -> str:
 
 
 def _file_help() -> str:
-    from hummingbit.corpus.readers import FORMATS  # noqa: PLC0415 - see above
-
-    packed = [suffix for suffix, format_ in FORMATS.items() if format_.can_be_compressed]
-    others = [suffix for suffix in FORMATS if suffix not in packed]
-    return f"a file ({', '.join(packed)}, also with .gz, .xz or .bz2; {', '.join(others)})"
+    lines, columns = ", ".join(SUFFIXES_OF_LINES), ", ".join(SUFFIXES_OF_COLUMNS)
+    return f"a file ({lines}, also with .gz, .xz or .bz2; {columns})"
 
 
 _DATA_DIR: dict[str, Any] = {
@@ -142,11 +158,11 @@ def add_passages(parser: argparse.ArgumentParser, default: str = "no") -> None:
     add_option(
         parser,
         "--passages WORDS",
-        f"split texts into passages of at most WORDS words, {Passages().words} if it is left"
+        f"split texts into passages of at most WORDS words, {PASSAGE_WORDS} if it is left"
         " out; auto splits texts of more than"
         f" {LONG:,} words only; no splits none (default: {default})",
         nargs="?",
-        const=Passages(),
+        const=True,
         type=_parse_passages,
     )
 
@@ -159,6 +175,8 @@ def _parse_passages(value: str) -> Passages | bool:
     """
     if value == "no":
         return False
+    from hummingbit.index.passages import Passages  # noqa: PLC0415 - options are read before
+
     try:
         return Passages.of(value if value == AUTO else {"words": int(value)}) or False
     except ValueError as error:

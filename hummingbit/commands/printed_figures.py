@@ -8,31 +8,34 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hummingbit.commands.printing import without_controls
-from hummingbit.encoder.artifact import WORD_BITS
-from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.text_features import TextFeatures
-from hummingbit.evaluation.baselines import (
-    BM25,
-    SOFT_CLASS_SCORES,
-    VECTORS,
-    classifier_warnings,
-)
-from hummingbit.evaluation.metrics import dialects
-from hummingbit.evaluation.report import (
-    MetricFigures,
-    Report,
-    WeightFigures,
-    ceilings,
-    coherence_sentence,
-    format_interval,
-    full_name,
-    places_of,
-    reasons_of,
-)
-from hummingbit.evaluation.result import Evaluation
-from hummingbit.evaluation.significance import format_probability
+from hummingbit.deferred import deferred_imports
 from hummingbit.foundation.errors import counted
-from hummingbit.training.pipeline import Trained
+
+with deferred_imports():
+    from hummingbit.encoder.artifact import WORD_BITS
+    from hummingbit.encoder.encoder import Encoder
+    from hummingbit.encoder.text_features import TextFeatures
+    from hummingbit.evaluation.baselines import (
+        BM25,
+        SOFT_CLASS_SCORES,
+        VECTORS,
+        classifier_warnings,
+    )
+    from hummingbit.evaluation.metrics import dialects
+    from hummingbit.evaluation.report import (
+        MetricFigures,
+        Report,
+        WeightFigures,
+        ceilings,
+        coherence_sentence,
+        format_interval,
+        full_name,
+        places_of,
+        reasons_of,
+    )
+    from hummingbit.evaluation.result import Evaluation
+    from hummingbit.evaluation.significance import format_probability
+    from hummingbit.training.pipeline import Trained
 
 
 def print_figures(evaluations: Mapping[str, Evaluation]) -> None:

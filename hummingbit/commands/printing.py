@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from hummingbit.commands.options import add_option, write_text
+from hummingbit.deferred import deferred_imports
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import end_stage
-from hummingbit.index.facets import FacetResult
-from hummingbit.index.search import with_warnings
+
+with deferred_imports():
+    from hummingbit.index.facets import FacetResult
+    from hummingbit.index.search import with_warnings
 
 # Control characters in what a command prints.
 

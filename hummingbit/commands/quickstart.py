@@ -41,26 +41,43 @@ from hummingbit.commands.options import (
     layout_of,
     read_judged_queries,
 )
-from hummingbit.corpus.document import CONTENT_FIELDS, Document
-from hummingbit.corpus.layout import LABEL_NAMES, Layout, rank_of
-from hummingbit.corpus.readers import BadLine, read_documents
-from hummingbit.corpus.survey import Survey, survey
-from hummingbit.corpus.tables import FieldTypes, separator_of
-from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
-from hummingbit.encoder.encoder import Encoder
+from hummingbit.deferred import deferred_imports
 from hummingbit.encoder.recipes import DEFAULT_BITS, MODEL_BITS
-from hummingbit.encoder.text_features import TextFeatures
-from hummingbit.example_queries import example_queries
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import available_cores, begin_stage, count_in_stage, end_stage
-from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.catalog import NAME, RULE, SHIPPED_DISTRIBUTION, SHIPPED_NAME, AddAlias
-from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.ingestion import ingest
-from hummingbit.index.languages import DEFAULT_LANGUAGE, find_language
-from hummingbit.index.passages import AUTO, LONG, Passages, size_of
-from hummingbit.index.rankings import BM25, RANKINGS
+from hummingbit.index.names import (
+    AUTO,
+    BM25,
+    LONG,
+    RANKING_SUMMARIES,
+    SHIPPED_DISTRIBUTION,
+    SHIPPED_NAME,
+)
 from hummingbit.installed_models import WITHOUT_MODEL
+
+with deferred_imports():
+    from hummingbit.corpus.document import CONTENT_FIELDS, Document
+    from hummingbit.corpus.layout import LABEL_NAMES, Layout, rank_of
+    from hummingbit.corpus.readers import BadLine, read_documents
+    from hummingbit.corpus.survey import Survey, survey
+    from hummingbit.corpus.tables import FieldTypes, separator_of
+    from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
+    from hummingbit.encoder.encoder import Encoder
+    from hummingbit.encoder.text_features import TextFeatures
+    from hummingbit.example_queries import example_queries
+    from hummingbit.index.backend import CollectionBackend
+    from hummingbit.index.catalog import (
+        NAME,
+        RULE,
+        AddAlias,
+    )
+    from hummingbit.index.data_folder import DataFolder
+    from hummingbit.index.ingestion import ingest
+    from hummingbit.index.languages import DEFAULT_LANGUAGE, find_language
+    from hummingbit.index.passages import (
+        Passages,
+        size_of,
+    )
 
 if TYPE_CHECKING:
     from hummingbit.corpus.qrels import Qrels
@@ -78,6 +95,8 @@ class Corpus:
 
     source: Path
     layout: Layout
+    field_types: FieldTypes
+    """What the fields of a table hold."""
     count: int = 0
     """Documents with text."""
     sample: list[Document] = field(default_factory=list)
@@ -89,8 +108,6 @@ class Corpus:
     n_bad_lines: int = 0
     n_without_text: int = 0
     """Documents whose text is empty."""
-    field_types: FieldTypes = field(default_factory=FieldTypes)
-    """What the fields of a table hold."""
 
     @property
     def is_sampled(self) -> bool:
@@ -152,7 +169,7 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
     Every document is equally likely to be in the sample (reservoir sampling). The same source gives
     the same sample.
     """
-    corpus = Corpus(source, layout)
+    corpus = Corpus(source, layout, FieldTypes())
     rng = random.Random(0)  # noqa: S311 - no secret
     chosen: list[tuple[int, Document]] = []
     seen: set[int] = set()
@@ -549,7 +566,7 @@ def _compare_judged(collection: CollectionBackend, queries: list[Document], qrel
         curve = judged_curve(collection, queries, qrels)
         weight = judged_weight(curve)
         collection.set_hybrid_weight(weight)
-        rankings = list(RANKINGS)
+        rankings = list(RANKING_SUMMARIES)
     evaluations = evaluate_rankings(
         collection, queries, rankings, JUDGED_METRICS, RelevanceSettings(qrels=qrels)
     )

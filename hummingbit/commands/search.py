@@ -28,17 +28,23 @@ from hummingbit.commands.printing import (
     print_warnings,
     without_controls,
 )
-from hummingbit.corpus.document import Vector, parse_vector
-from hummingbit.index.facets import FacetResult
-from hummingbit.index.recommendations import AVERAGE_VECTOR, STRATEGIES
-from hummingbit.index.records import Query
-from hummingbit.index.search import (
+from hummingbit.deferred import deferred_imports
+from hummingbit.index.names import (
+    AVERAGE_VECTOR,
+    STRATEGIES,
+)
+from hummingbit.index.options import (
     RECOMMENDATION_OPTIONS,
     REQUEST_OPTIONS,
     Hybrid,
     Rescore,
     request_name,
 )
+
+with deferred_imports():
+    from hummingbit.corpus.document import Vector, parse_vector
+    from hummingbit.index.facets import FacetResult
+    from hummingbit.index.records import Query
 
 PARTS = {"hybrid": dataclass_fields(Hybrid), "rescore": dataclass_fields(Rescore)}
 FLAGS: Mapping[str, tuple[Field[Any], ...]] = {

@@ -21,18 +21,20 @@ from hummingbit.commands.options import (
     service_at,
 )
 from hummingbit.commands.printing import add_json, print_json, print_result
+from hummingbit.deferred import deferred_imports
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import rare_collections
-from hummingbit.service.http.keys import StoredKey, create_key, read_keys, revoke_key
 from hummingbit.service.schemas.responses import JobInfo, JobState
-from hummingbit.service.settings import (
-    Configuration,
-    Settings,
-    flag_of,
-    load_settings,
-    settings_to_json,
-    settings_to_toml,
-)
+
+with deferred_imports():
+    from hummingbit.service.http.keys import StoredKey, create_key, read_keys, revoke_key
+    from hummingbit.service.settings import (
+        Configuration,
+        Settings,
+        load_settings,
+        settings_to_json,
+        settings_to_toml,
+    )
 
 # These have no flags, because anybody who lists the machine's processes can read flags.
 SECRETS = ("admin_key", "write_key", "read_key", "milvus_token", "postgres_password")
@@ -44,6 +46,11 @@ def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = 
     Other settings come from the environment, the file and the defaults. Values are checked together
     with those.
     """
+    from hummingbit.service.settings import (  # noqa: PLC0415 - not every command has settings
+        Settings,
+        flag_of,
+    )
+
     add_option(
         parser, "--config FILE", "a TOML file of settings (default: $HUMMINGBIT_CONFIG)", type=Path
     )

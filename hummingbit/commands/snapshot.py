@@ -27,8 +27,11 @@ from hummingbit.commands.options import (
     open_collections,
 )
 from hummingbit.commands.printing import add_json, print_result
+from hummingbit.deferred import deferred_imports
 from hummingbit.foundation.errors import counted, install_command
-from hummingbit.index.snapshots import Snapshot
+
+with deferred_imports():
+    from hummingbit.index.snapshots import Snapshot
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -28,8 +28,7 @@ from hummingbit.commands.options import (
 )
 from hummingbit.commands.printed_figures import print_trained
 from hummingbit.commands.printing import without_controls
-from hummingbit.corpus.document import Document
-from hummingbit.corpus.qrels import Qrels
+from hummingbit.deferred import deferred_imports
 from hummingbit.encoder.recipes import (
     CLASS_CODES,
     DEFAULT_BITS,
@@ -52,26 +51,30 @@ from hummingbit.encoder.recipes import (
     RecipeError,
     flag_of,
 )
-from hummingbit.evaluation.labelling.exchange import agreed_grades, read_records
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.languages import AUTO, check_language
-from hummingbit.training.data import TrainingData, gather
-from hummingbit.training.model_codes import train_model
-from hummingbit.training.teachers import read_teacher
-from hummingbit.training_methods import (
-    WITHOUT_TORCH,
-    can_learn_labels,
-    check_torch,
-    choose_model,
-    default_method,
-    has_torch,
-    in_language,
-    print_trial,
-    recipe_for_search,
-    resumable,
-    train_by,
-)
+from hummingbit.index.names import AUTO
+
+with deferred_imports():
+    from hummingbit.corpus.document import Document
+    from hummingbit.corpus.qrels import Qrels
+    from hummingbit.evaluation.labelling.exchange import agreed_grades, read_records
+    from hummingbit.training.data import TrainingData, gather
+    from hummingbit.training.model_codes import train_model
+    from hummingbit.training.teachers import read_teacher
+    from hummingbit.training_methods import (
+        WITHOUT_TORCH,
+        can_learn_labels,
+        check_torch,
+        choose_model,
+        default_method,
+        has_torch,
+        in_language,
+        print_trial,
+        recipe_for_search,
+        resumable,
+        train_by,
+    )
 
 if TYPE_CHECKING:
     from hummingbit.training.judgements import Taught
@@ -416,6 +419,8 @@ def _add_language(parser: argparse.ArgumentParser, default: str = argparse.SUPPR
 
 
 def _parse_language(value: str) -> str:
+    from hummingbit.index.languages import check_language  # noqa: PLC0415 - options are read before
+
     try:
         return value if value == AUTO else check_language(value)
     except InputError as error:

@@ -19,8 +19,8 @@ from hummingbit.encoder.codes import Codes, unpack_codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import Floats
 from hummingbit.encoder_loading import load_encoder
-from hummingbit.index.backend import MAX_K
 from hummingbit.index.encoding import batches
+from hummingbit.index.names import MAX_K
 
 # Embeddings of an encoder whose inner products are the scores of its rankings, for benchmarks.
 

@@ -21,7 +21,7 @@ from hummingbit.clients.client import Client
 from hummingbit.clients.requests import ServiceError
 from hummingbit.embedded import Collection
 from hummingbit.foundation.errors import HummingbitError
-from hummingbit.index.rankings import SUMMARIES
+from hummingbit.index.names import SUMMARIES
 from hummingbit.served import AnyOpenCollection, ServedCollection, ServedCollections
 
 MAX_HITS = 50

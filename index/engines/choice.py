@@ -26,7 +26,7 @@ from hummingbit.index.engines.compiled import (
 from hummingbit.index.engines.flat import FlatIndex
 from hummingbit.index.engines.kernel import Keys
 from hummingbit.index.engines.protocol import Rows, check_codes
-from hummingbit.index.schema import AUTO
+from hummingbit.index.names import AUTO, INDEX_TYPES
 
 # Index types, and which one some codes get.
 
@@ -38,7 +38,6 @@ MAKERS: dict[str, type[CompiledIndex] | type[FlatIndex]] = {
     "flat": FlatIndex,
 }
 """All but the last need the kernel."""
-INDEX_TYPES = (AUTO, *MAKERS)
 # Fewer codes than this are always scanned.
 MIN_INDEXED_CODES = 4096
 SAMPLED_QUERIES = 100

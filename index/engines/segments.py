@@ -25,7 +25,7 @@ from hummingbit.index.engines.choice import AnyIndex, build
 from hummingbit.index.engines.compiled import ScanIndex
 from hummingbit.index.engines.flat import FlatIndex
 from hummingbit.index.engines.protocol import After, Neighbours, Rows, Weights, check_search
-from hummingbit.index.schema import AUTO
+from hummingbit.index.names import AUTO
 
 Integers = npt.NDArray[np.int64]
 

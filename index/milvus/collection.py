@@ -48,11 +48,24 @@ from hummingbit.index.milvus.cluster import Catalogue, Cluster, Progress
 from hummingbit.index.milvus.filters import check_fields_on_milvus
 from hummingbit.index.milvus.schema import is_intact, to_code, to_codes, to_payload, to_text
 from hummingbit.index.milvus.store import Band, ExactSearch, MilvusStore, Neighbour
+from hummingbit.index.names import (
+    HAMMING,
+    PLAIN,
+    QUERY,
+)
 from hummingbit.index.operations import NOT_ON_MILVUS
+from hummingbit.index.options import (
+    SearchOptions,
+    check_hybrid_weight,
+    check_ranking,
+)
 from hummingbit.index.passages import DocumentCodes, of_whole_documents
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
-from hummingbit.index.query_syntax import PLAIN, QUERY
-from hummingbit.index.rankings import HAMMING, AboveThreshold, ByDistance, RankedRows
+from hummingbit.index.rankings import (
+    AboveThreshold,
+    ByDistance,
+    RankedRows,
+)
 from hummingbit.index.records import (
     CodedPayloads,
     DeleteResult,
@@ -69,10 +82,7 @@ from hummingbit.index.schema import Description
 from hummingbit.index.search import (
     Position,
     Search,
-    SearchOptions,
     SearchResult,
-    check_hybrid_weight,
-    check_ranking,
     read_cursor,
     rows_of,
     write_cursor,

@@ -22,7 +22,8 @@ from hummingbit.index.milvus.schema import (
     name_on_milvus,
     read_description,
 )
-from hummingbit.index.schema import AUTO, Description
+from hummingbit.index.names import AUTO
+from hummingbit.index.schema import Description
 
 
 class MilvusFolder(DataFolder):

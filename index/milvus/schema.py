@@ -17,12 +17,13 @@ import numpy as np
 from pymilvus import DataType
 
 from hummingbit.corpus.document import MAX_ID_LENGTH, Document
-from hummingbit.encoder.codes import Codes, check_n_bits
+from hummingbit.encoder.codes import Codes
+from hummingbit.encoder.limits import check_n_bits
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.errors import StoreError
-from hummingbit.index.kept_vectors import FLOAT32
 from hummingbit.index.milvus.cluster import Cluster
 from hummingbit.index.milvus.filters import filterable
+from hummingbit.index.names import FLOAT32
 from hummingbit.index.passages import Passages
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.schema import Description, checksum, payload_to_json

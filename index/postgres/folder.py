@@ -51,9 +51,10 @@ from hummingbit.index.folders import (
     StoredCollections,
     first_ranking,
 )
+from hummingbit.index.names import AUTO
 from hummingbit.index.postgres.server import Connection, Server
 from hummingbit.index.postgres.store import PostgresStore, create_store, fill_store, schema_of
-from hummingbit.index.schema import AUTO, Description
+from hummingbit.index.schema import Description
 from hummingbit.index.snapshots import restore
 from hummingbit.index.store.store import Store
 

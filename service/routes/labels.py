@@ -14,23 +14,25 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from hummingbit.encoder.codes import check_n_bits
+from hummingbit.encoder.limits import check_n_bits
 from hummingbit.evaluation.labelling.exchange import (
-    FORMATS,
-    JSONL,
-    QRELS,
-    QUERIES,
     import_records,
     read_lines,
     write_qrels,
     write_queries,
     write_records,
 )
+from hummingbit.evaluation.labelling.names import (
+    DEFAULT_METHOD,
+    FORMATS,
+    JSONL,
+    MAX_SUGGESTED,
+    QRELS,
+    QUERIES,
+)
 from hummingbit.evaluation.labelling.statistics import label_statistics
 from hummingbit.evaluation.labelling.suggestions import (
     AP_PRIOR,
-    DEFAULT_METHOD,
-    MAX_SUGGESTED,
     VectorCache,
     pool_answers,
     suggest_documents,

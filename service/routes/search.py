@@ -17,10 +17,14 @@ from hummingbit.encoder.codes import code_to_hex
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.answers import answer_to, explained_answer, search_answer
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.names import HAMMING
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.query_syntax import both
-from hummingbit.index.rankings import HAMMING
 from hummingbit.index.records import Query
-from hummingbit.index.search import SearchOptions, SearchResult, with_warnings
+from hummingbit.index.search import (
+    SearchResult,
+    with_warnings,
+)
 from hummingbit.service.batching import Batcher
 from hummingbit.service.http.bodies import show
 from hummingbit.service.http.keys import FILTERED_READ

@@ -6,24 +6,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from hummingbit.index.backend import MAX_K
-from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.facets import MAX_FACETS, MAX_SORTED
 from hummingbit.index.filters import MAX_INDEXED_FIELDS
-from hummingbit.index.kept_vectors import FLOAT32, FORMS
-from hummingbit.index.passages import (
+from hummingbit.index.names import (
+    AUTO,
+    FLOAT32,
+    FORMS,
+    INDEX_TYPES,
     LONG,
+    MAX_K,
+    PASSAGE_WORDS,
+)
+from hummingbit.index.passages import (
     MAX_OVERLAP,
     MAX_SENTENCES,
     MAX_WORDS,
     MIN_WORDS,
     OVERLAP,
-    WORDS,
     Passages,
 )
 from hummingbit.index.payloads import MAX_REMOVED
 from hummingbit.index.rankings import RANKINGS
-from hummingbit.index.schema import AUTO
 from hummingbit.service.schemas.common import (
     FIRST_ERROR,
     Code,
@@ -45,7 +48,7 @@ from hummingbit.service.schemas.common import (
 class PassageSettings(RequestModel):
     """A passage has whole sentences, of at most so many `words` together."""
 
-    words: int = Field(WORDS, ge=MIN_WORDS, le=MAX_WORDS)
+    words: int = Field(PASSAGE_WORDS, ge=MIN_WORDS, le=MAX_WORDS)
     sentences: int | None = Field(
         None, ge=1, le=MAX_SENTENCES, description="The most sentences of a passage."
     )

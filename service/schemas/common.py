@@ -17,10 +17,14 @@ from hummingbit.corpus.document import FIELDS, MAX_ID_LENGTH, Document, parse_do
 from hummingbit.corpus.expiry import EXPIRY_FIELDS
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.facets import DEFAULT_BUCKETS, MAX_BUCKETS, CalendarInterval
+from hummingbit.index.facets import MAX_BUCKETS
 from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, parse_filter
+from hummingbit.index.names import (
+    DEFAULT_BUCKETS,
+    CalendarInterval,
+)
+from hummingbit.index.options import REQUEST_OPTIONS
 from hummingbit.index.rankings import RANKINGS
-from hummingbit.index.search import REQUEST_OPTIONS
 from hummingbit.service.http.bodies import limit_unknown_fields, show
 from hummingbit.service.http.problems import ProblemError, invalid_field
 from hummingbit.service.settings import Settings

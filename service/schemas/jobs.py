@@ -10,7 +10,10 @@ from hummingbit.corpus.qrels import MAX_GRADE
 from hummingbit.evaluation.report import Change, GateResult, Report
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.duplicates import MAX_SHINGLE
-from hummingbit.index.search import DEFAULT_OVERSAMPLE, MAX_OVERSAMPLE
+from hummingbit.index.options import (
+    DEFAULT_OVERSAMPLE,
+    MAX_OVERSAMPLE,
+)
 from hummingbit.service.schemas.common import (
     FIRST_ERROR,
     Code,

@@ -17,9 +17,11 @@ from pydantic_core import PydanticCustomError
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.facets import MAX_FACETS, Facet, parse_facets
 from hummingbit.index.filters import Filter, parse_filter
-from hummingbit.index.payloads import parse_selection
-from hummingbit.index.recommendations import AVERAGE_VECTOR, MAX_EXAMPLES, STRATEGIES
-from hummingbit.index.search import (
+from hummingbit.index.names import (
+    AVERAGE_VECTOR,
+    STRATEGIES,
+)
+from hummingbit.index.options import (
     RECOMMENDATION_OPTIONS,
     REQUEST_OPTIONS,
     Hybrid,
@@ -27,6 +29,8 @@ from hummingbit.index.search import (
     SearchOptions,
     request_name,
 )
+from hummingbit.index.payloads import parse_selection
+from hummingbit.index.recommendations import MAX_EXAMPLES
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.schemas.common import (
     FIRST_ERROR,
@@ -50,7 +54,9 @@ def with_options(
 
     `types` are those in JSON of options that have others there.
     """
-    hints, in_json = get_type_hints(declared), types or {}
+    # The module of the options does not import these.
+    hints = get_type_hints(declared, localns={"Facet": Facet, "Filter": Filter})
+    in_json = types or {}
     fields: dict[str, Any] = {
         request_name(option): (
             in_json.get(hints[option.name], hints[option.name]),

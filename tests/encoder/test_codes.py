@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hummingbit.encoder.codes import (
-    CodeError,
-    check_n_bits,
     code_from_hex,
     code_to_hex,
     codes_from_hex,
@@ -19,6 +17,10 @@ from hummingbit.encoder.codes import (
     hamming_distance,
     pack_bits,
     unpack_codes,
+)
+from hummingbit.encoder.limits import (
+    CodeError,
+    check_n_bits,
 )
 
 widths = st.integers(1, 16).map(lambda size: size * 8)

@@ -24,9 +24,9 @@ from hummingbit.evaluation.trec import parse_run
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.options import Rescore
 from hummingbit.index.rankings import quantize_weights
 from hummingbit.index.records import Query
-from hummingbit.index.search import Rescore
 from tests.support.collections import code_collection, text_collection
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.evaluations import labelled_codes

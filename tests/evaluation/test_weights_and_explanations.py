@@ -19,7 +19,10 @@ from hummingbit.evaluation.fusion import curve_means, judged_curve, judged_weigh
 from hummingbit.evaluation.rankings import EvaluationInput, RelevanceSettings
 from hummingbit.evaluation.report import format_share, run_job
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.search import Hybrid, SearchOptions
+from hummingbit.index.options import (
+    Hybrid,
+    SearchOptions,
+)
 from tests.support.encoders import random_texts, text_encoder, vector_encoder
 from tests.support.service import running_service
 

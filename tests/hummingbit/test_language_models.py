@@ -14,9 +14,9 @@ from hummingbit.cli import main
 from hummingbit.encoder.codes import unpack_codes
 from hummingbit.encoder.recipes import DEFAULT_BITS, MODEL_BITS
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.options import Hybrid
 from hummingbit.index.rankings import OF_MODELS
 from hummingbit.index.records import Query
-from hummingbit.index.search import Hybrid
 from hummingbit.service.jobs.store import JobStore
 from hummingbit.training import networks
 from tests.support.encoders import WORDS

@@ -12,9 +12,9 @@ from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.codes import code_to_hex
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.backend import MAX_K
 from hummingbit.index.collection import Collection
 from hummingbit.index.errors import EncoderMismatch, StoreError, UnknownDocument
+from hummingbit.index.names import MAX_K
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
 from hummingbit.index.store.store import Store

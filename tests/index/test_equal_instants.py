@@ -14,10 +14,10 @@ from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filtered import visible
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.operations import count_values
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
-from hummingbit.index.search import SearchOptions
 from hummingbit.index.store.store import Store
 
 NOON = ["2024-05-01T12:00:00Z", "2024-05-01T12:00:00+00:00", "2024-05-01T14:00+02:00"]

@@ -21,10 +21,10 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.operations import count_values
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.passages import Passages
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
-from hummingbit.index.search import SearchOptions
 from hummingbit.index.store.annotations import DocumentLabel
 from hummingbit.index.transfer import export_collection
 from tests.support.service import make_data_folder

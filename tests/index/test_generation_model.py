@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines import segments
-from hummingbit.index.engines.choice import INDEX_TYPES
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
+from hummingbit.index.names import INDEX_TYPES
 from tests.support.codes import assert_same, clustered_codes
 from tests.support.oracles.brute_force import BruteForceIndex
 

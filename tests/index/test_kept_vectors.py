@@ -20,15 +20,17 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import CollectionExists, StoreError
 from hummingbit.index.ingestion import copy_following, form_for
 from hummingbit.index.kept_vectors import (
+    pack_vector,
+    packed_size,
+    unpack_vector,
+    unpack_vectors,
+)
+from hummingbit.index.names import (
     FLOAT16,
     FLOAT32,
     FORMS,
     INT8,
     NONE,
-    pack_vector,
-    packed_size,
-    unpack_vector,
-    unpack_vectors,
 )
 from hummingbit.index.transfer import Export, collection_for, export_collection, import_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder

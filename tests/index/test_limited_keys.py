@@ -24,10 +24,11 @@ from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filtered import FilteredCollection, owned_by
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.operations import count_values
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.passages import Passages
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
-from hummingbit.index.search import SearchOptions, SearchResult
+from hummingbit.index.search import SearchResult
 from tests.support.encoders import random_texts, text_encoder
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index import catalog
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.options import Rescore
 from hummingbit.index.passages import Passages
 from hummingbit.index.records import Query
-from hummingbit.index.search import Rescore
 from hummingbit.index.transfer import (
     export_collection,
 )

@@ -22,9 +22,13 @@ from hummingbit.index.collection import Collection
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.filtered import FilteredCollection
 from hummingbit.index.filters import parse_filter
-from hummingbit.index.rankings import HAMMING
+from hummingbit.index.names import HAMMING
+from hummingbit.index.options import (
+    Rescore,
+    SearchOptions,
+)
 from hummingbit.index.records import Query
-from hummingbit.index.search import Rescore, SearchOptions, SearchResult
+from hummingbit.index.search import SearchResult
 from hummingbit.service import batching
 from hummingbit.service.batching import MAX_BATCH, MAX_LOOP_BATCH, Batcher, Place, place_of
 from hummingbit.service.http.monitoring import Metrics

@@ -13,7 +13,7 @@ import pytest
 
 from hummingbit.index.collection import Collection
 from hummingbit.index.filters import parse_filter
-from hummingbit.index.search import SearchOptions
+from hummingbit.index.options import SearchOptions
 from hummingbit.service.settings import Settings
 from tests.support.service import check_problem, make_data_folder, running_service, send
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hummingbit.encoder.artifact import write_artifact
+from hummingbit.index.options import REQUEST_OPTIONS
 from hummingbit.index.rankings import RANKINGS
-from hummingbit.index.search import REQUEST_OPTIONS
 from tests.support.docs.doc_blocks import blocks_of
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import ROOT, running_service

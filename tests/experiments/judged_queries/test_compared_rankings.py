@@ -11,8 +11,8 @@ import pytest
 from experiments.judged_queries import compared_rankings
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import unpack_codes
+from hummingbit.index.options import Hybrid
 from hummingbit.index.records import Query
-from hummingbit.index.search import Hybrid
 from tests.support.collections import text_collection
 from tests.support.encoders import random_texts, text_encoder
 

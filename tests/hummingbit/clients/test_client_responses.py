@@ -14,10 +14,9 @@ import pytest
 from hummingbit import Client
 from hummingbit.clients import calls
 from hummingbit.clients.requests import Call
-from hummingbit.index.kept_vectors import FORMS
+from hummingbit.index.names import FORMS, STRATEGIES
+from hummingbit.index.options import REQUEST_OPTIONS
 from hummingbit.index.rankings import RANKINGS
-from hummingbit.index.recommendations import STRATEGIES
-from hummingbit.index.search import REQUEST_OPTIONS
 from hummingbit.service.app import create_app
 from hummingbit.service.schemas import responses
 from hummingbit.service.schemas.search import SearchRequest

@@ -8,8 +8,9 @@ import pytest
 
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.data_folder import DataFolder
-from hummingbit.index.engines.choice import INDEX_TYPES, check_index_type
+from hummingbit.index.engines.choice import check_index_type
 from hummingbit.index.errors import CollectionExists
+from hummingbit.index.names import INDEX_TYPES
 from tests.support.collections import code_documents
 
 

@@ -3,7 +3,11 @@ from __future__ import annotations
 import pytest
 
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.languages import NONE, check_language, find_language
+from hummingbit.index.languages import (
+    check_language,
+    find_language,
+)
+from hummingbit.index.names import NONE
 
 SENTENCES = {
     "english": "The dog that lives in the house of my neighbour is not very large.",

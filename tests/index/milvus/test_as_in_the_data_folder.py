@@ -13,10 +13,10 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
-from hummingbit.index.search import SearchOptions
 from hummingbit.index.store.store import Store
 
 pytest.importorskip("pymilvus", reason="pymilvus is not installed")

@@ -27,9 +27,9 @@ from hummingbit.index.errors import (
     StoreUnavailable,
     UnknownCollection,
 )
+from hummingbit.index.options import Rescore
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
-from hummingbit.index.search import Rescore
 from tests.support.codes import random_codes
 from tests.support.collections import code_documents
 from tests.support.encoders import random_texts, text_encoder, vector_encoder

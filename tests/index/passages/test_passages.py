@@ -19,10 +19,14 @@ from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.facets import parse_facets
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.options import (
+    Hybrid,
+    Rescore,
+)
 from hummingbit.index.passages import MAX_PASSAGES, Passages, Span, passage_texts, split_to_fit
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query
-from hummingbit.index.search import Hit, Hybrid, Rescore
+from hummingbit.index.search import Hit
 from hummingbit.index.transfer import Export, collection_for, export_collection, import_documents
 from tests.support.encoders import random_texts, text_encoder
 

@@ -21,9 +21,9 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.operations import count_values
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
-from hummingbit.index.search import SearchOptions
 from hummingbit.index.store.annotations import DocumentLabel, Judgement
 from hummingbit.index.transfer import Export, collection_for, export_collection, import_documents
 from hummingbit.local import LocalWorkbench

@@ -20,9 +20,10 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.facets import Facet
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.options import Rescore
 from hummingbit.index.passages import Passages
 from hummingbit.index.records import Query
-from hummingbit.index.search import Hit, Rescore
+from hummingbit.index.search import Hit
 from tests.support.encoders import random_texts
 from tests.support.service import make_data_folder, running_service
 

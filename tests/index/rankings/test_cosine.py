@@ -21,11 +21,20 @@ from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection
 from hummingbit.index.filters import parse_filter
-from hummingbit.index.kept_vectors import FORMS, INT8, NONE, pack_vector, unpack_vector
+from hummingbit.index.kept_vectors import (
+    pack_vector,
+    unpack_vector,
+)
+from hummingbit.index.names import (
+    FORMS,
+    INT8,
+    NONE,
+)
+from hummingbit.index.options import Rescore
 from hummingbit.index.rankings import cosines, whole_numbers
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
-from hummingbit.index.search import Hit, Rescore
+from hummingbit.index.search import Hit
 from hummingbit.index.store.store import Store
 from tests.support.encoders import random_texts, spd_encoder, vector_encoder
 from tests.support.matrices import spd_matrices

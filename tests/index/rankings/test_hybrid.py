@@ -24,11 +24,11 @@ from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import Filter, parse_filter
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, UNIT, LexicalIndex
 from hummingbit.index.moments import CodeMoments
+from hummingbit.index.options import SearchOptions
 from hummingbit.index.rankings import DEFAULT_WEIGHT, OF_MODELS, HybridRanking, quantize_weights
 from hummingbit.index.records import EncodedQueries, Query
 from hummingbit.index.search import (
     Position,
-    SearchOptions,
     cursor_identity,
     write_cursor,
 )

@@ -12,9 +12,12 @@ import pytest
 from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.collection import Collection
+from hummingbit.index.options import (
+    Hybrid,
+    Rescore,
+)
 from hummingbit.index.rankings import DEFAULT_WEIGHT
 from hummingbit.index.records import Query
-from hummingbit.index.search import Hybrid, Rescore
 from hummingbit.index.store.store import Store
 from tests.support.collections import text_collection
 from tests.support.encoders import random_texts

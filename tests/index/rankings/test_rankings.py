@@ -22,9 +22,11 @@ from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import parse_filter
-from hummingbit.index.rankings import (
+from hummingbit.index.names import (
     ASYMMETRIC,
     HAMMING,
+)
+from hummingbit.index.rankings import (
     AsymmetricRanking,
     HammingRanking,
     quantize_weights,

@@ -24,10 +24,10 @@ from hummingbit.index.collection import Collection, pages_of
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.operations import count_values
+from hummingbit.index.options import Rescore
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import Query
 from hummingbit.index.schema import Description
-from hummingbit.index.search import Rescore
 from hummingbit.index.store.store import Store
 from tests.support.oracles.filters import passes
 

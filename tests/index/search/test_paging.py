@@ -13,14 +13,20 @@ from hypothesis import strategies as st
 
 from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.backend import MAX_K
 from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines.protocol import Neighbours
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import parse_filter
+from hummingbit.index.names import MAX_K
+from hummingbit.index.options import MAX_OFFSET
 from hummingbit.index.records import Query
-from hummingbit.index.search import MAX_OFFSET, MAX_PASSED, Position, read_cursor, write_cursor
+from hummingbit.index.search import (
+    MAX_PASSED,
+    Position,
+    read_cursor,
+    write_cursor,
+)
 from tests.support.codes import random_hex
 from tests.support.collections import code_collection, code_documents
 

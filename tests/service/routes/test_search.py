@@ -18,7 +18,7 @@ from hummingbit.encoder.codes import Codes, code_from_hex, code_to_hex
 from hummingbit.evaluation.evaluate import evaluate_codes
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.lexical import LexicalIndex
-from hummingbit.index.rankings import HAMMING
+from hummingbit.index.names import HAMMING
 from hummingbit.index.records import StoredPayload
 from hummingbit.service.schemas.responses import EvaluateResponse, SearchResponse
 from tests.support.codes import clustered_codes

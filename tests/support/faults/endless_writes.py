@@ -22,7 +22,7 @@ from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.engines import segments
 from hummingbit.index.ingestion import ingest
-from hummingbit.index.kept_vectors import INT8
+from hummingbit.index.names import INT8
 from hummingbit.index.store import store
 
 NAME = "words"
