@@ -17,6 +17,8 @@ quantisation and of RaBitQ over vectors whose codes have as many bytes, and with
 the weights of the bits are normal numbers. A page after a cursor begins where the first ten results
 of its query end, or the first thousand. FAISS's results are approximate.
 
+``HUMMINGBIT_KERNEL=avx2 FAISS_SIMD_LEVEL=AVX2`` compares both on a processor without AVX-512.
+
 Run as ``python -m benchmarks.kernel``; ``--sizes 1e7`` takes ten minutes, and without FAISS one
 (``--asymmetric 256 --sizes 1e7 --no-peers``).
 """
@@ -80,7 +82,8 @@ def main() -> None:
     if kernel.native is None:
         parser.error("no compiled kernel: it is not installed, or HUMMINGBIT_KERNEL is off")
     faiss.omp_set_num_threads(1)
-    print(f"{processor()}; kernel path: {kernel.built.paths()[0]}")
+    simd = faiss.SIMDConfig.get_level_name()
+    print(f"{processor()}; kernel path: {kernel.path()}; FAISS's: {simd}")
     for size in map(int, arguments.sizes):
         for n_bits in arguments.asymmetric or ():
             compare_asymmetric(size, n_bits, arguments)

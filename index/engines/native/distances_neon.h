@@ -1,5 +1,5 @@
-/* Hamming distances on 64-bit Arm; part of distances.c, which includes it. NEON counts the ones
-   of each byte; a group takes four registers of two codes. */
+/* Distances on 64-bit Arm; part of distances.c, which includes it. NEON counts the ones of each byte; a
+   group takes four registers of two codes. A register of a slice holds a byte of 16 codes. */
 #include <arm_neon.h>
 
 typedef struct {
@@ -45,23 +45,120 @@ INLINE unsigned neon_near(four128_t sum, uint64_t least, uint64_t limit) {
     return mask;
 }
 
-/* Of each word, the bytes hold the sums over the planes, at most 8 MAX_DIGIT. */
-INLINE four128_t neon_bound_group(const uint64_t *p, size_t words, const weights_t *q) {
-    four128_t sum;
-    for (unsigned i = 0; i < 4; i++) sum.of[i] = vdupq_n_u64(0);
-    for (size_t w = 0; w < words; w++) {
-        const uint64x2_t best = vdupq_n_u64(q->best[w]);
-        for (unsigned i = 0; i < 4; i++) {
-            const uint64x2_t x = veorq_u64(vld1q_u64(p + LANES * w + 2 * i), best);
-            uint8x16_t bytes = vdupq_n_u8(0);
-            for (unsigned j = PLANES; j-- > 0;) {
-                const uint64x2_t masked = vandq_u64(x, vdupq_n_u64(q->planes[w][j]));
-                bytes = vaddq_u8(vaddq_u8(bytes, bytes), vcntq_u8(vreinterpretq_u8_u64(masked)));
-            }
-            sum.of[i] = vaddq_u64(sum.of[i], vpaddlq_u32(vpaddlq_u16(vpaddlq_u8(bytes))));
-        }
+/* Slice a word of 16 codes: of[i] holds their bytes i. */
+INLINE void neon_slice_word(const uint64_t *p, size_t words, uint8x16_t of[8]) {
+    /* Register i of a group has the bytes i and 4 + i of its codes. */
+    const uint8x16x4_t a = vld4q_u8((const uint8_t *)p);
+    const uint8x16x4_t b = vld4q_u8((const uint8_t *)(p + LANES * words));
+    fetch_far_ahead(p);
+    fetch_far_ahead(p + LANES * words);
+    for (unsigned i = 0; i < 4; i++) {
+        of[i] = vuzp1q_u8(a.val[i], b.val[i]);
+        of[4 + i] = vuzp2q_u8(a.val[i], b.val[i]);
     }
-    return sum;
+}
+
+static void neon_slice(const uint64_t *groups, size_t words, uint8_t *slice) {
+    const uint8x16_t four = vdupq_n_u8(15);
+    for (size_t w = 0; w < words; w++, slice += SLICE_BYTES)
+        for (unsigned part = 0; part < 8; part++) {
+            uint8x16_t of[8];
+            neon_slice_word(groups + LANES * (2 * part * words + w), words, of);
+            for (unsigned i = 0; i < 8; i++) {
+                uint8_t *low = slice + SLICED * i + 16 * part;
+                vst1q_u8(low, vandq_u8(of[i], four));
+                vst1q_u8(low + 8 * SLICED, vshrq_n_u8(of[i], 4));
+            }
+        }
+}
+
+/* Sums of the units of words, of 16 bits. */
+typedef struct {
+    uint16x8_t low, high;
+} sums128_t;
+
+INLINE void neon_add_units(sums128_t *sums, uint8x16_t units) {
+    sums->low = vaddw_u8(sums->low, vget_low_u8(units));
+    sums->high = vaddw_high_u8(sums->high, units);
+}
+
+INLINE uint8x16_t neon_near_units(uint8x16_t units, uint64_t limit) {
+    return vcleq_u8(units, vdupq_n_u8((uint8_t)(limit < UINT8_MAX ? limit : UINT8_MAX)));
+}
+
+INLINE uint8x16_t neon_near_sums(sums128_t sums, uint64_t limit) {
+    const uint16x8_t most = vdupq_n_u16((uint16_t)(limit < UINT16_MAX ? limit : UINT16_MAX));
+    return vcombine_u8(vmovn_u16(vcleq_u16(sums.low, most)), vmovn_u16(vcleq_u16(sums.high, most)));
+}
+
+INLINE int neon_masks(const uint8x16_t is_near[8], uint64_t near[SLICED / 64]) {
+    uint8_t bytes[SLICED];
+    uint8x16_t any = is_near[0];
+    for (unsigned s = 1; s < 8; s++) any = vorrq_u8(any, is_near[s]);
+    if (!vmaxvq_u8(any)) return 0;
+    for (unsigned s = 0; s < 8; s++) vst1q_u8(bytes + 16 * s, is_near[s]);
+    near[0] = near[1] = 0;
+    for (unsigned i = 0; i < SLICED; i++) near[i / 64] |= (uint64_t)(bytes[i] & 1) << i % 64;
+    return 1;
+}
+
+/* Return the units of a word of 16 codes. */
+INLINE uint8x16_t neon_units_of_word(const uint64_t *p, size_t words,
+                                     const uint8_t (*tables)[8][16]) {
+    const uint8x16_t four = vdupq_n_u8(15);
+    uint8x16_t of[8], units = vdupq_n_u8(0);
+    neon_slice_word(p, words, of);
+    for (unsigned i = 0; i < 8; i++) {
+        units = vqaddq_u8(units, vqtbl1q_u8(vld1q_u8(tables[0][i]), vandq_u8(of[i], four)));
+        units = vqaddq_u8(units, vqtbl1q_u8(vld1q_u8(tables[1][i]), vshrq_n_u8(of[i], 4)));
+    }
+    return units;
+}
+
+static int neon_near_groups(const uint64_t *groups, size_t words, const weights_t *q,
+                            uint64_t limit, uint64_t near[SLICED / 64]) {
+    uint8x16_t is_near[8];
+    for (unsigned s = 0; s < 8; s++) {
+        const uint64_t *p = groups + 2 * s * LANES * words;
+        if (words == 1) {
+            is_near[s] = neon_near_units(neon_units_of_word(p, 1, q->rounded[0]), limit);
+            continue;
+        }
+        sums128_t sums = {vdupq_n_u16(0), vdupq_n_u16(0)};
+        for (size_t w = 0; w < words; w++)
+            neon_add_units(&sums, neon_units_of_word(p + LANES * w, words, q->rounded[w]));
+        is_near[s] = neon_near_sums(sums, limit);
+    }
+    return neon_masks(is_near, near);
+}
+
+INLINE void neon_units_of_slice(const uint8_t *slice, const uint8_t (*tables)[16],
+                                uint8x16_t units[8]) {
+    for (unsigned s = 0; s < 8; s++) units[s] = vdupq_n_u8(0);
+    for (unsigned n = 0; n < 16; n++) {
+        const uint8x16_t table = vld1q_u8(tables[n]);
+        for (unsigned s = 0; s < 8; s++)
+            units[s] =
+                vqaddq_u8(units[s], vqtbl1q_u8(table, vld1q_u8(slice + SLICED * n + 16 * s)));
+    }
+}
+
+static int neon_near_slice(const uint8_t *slice, size_t words, const weights_t *q, uint64_t limit,
+                           uint64_t near[SLICED / 64]) {
+    uint8x16_t units[8], is_near[8];
+    if (words == 1) {
+        neon_units_of_slice(slice, q->rounded[0][0], units);
+        for (unsigned s = 0; s < 8; s++) is_near[s] = neon_near_units(units[s], limit);
+        return neon_masks(is_near, near);
+    }
+    sums128_t sums[8];
+    for (unsigned s = 0; s < 8; s++) sums[s].low = sums[s].high = vdupq_n_u16(0);
+    for (size_t w = 0; w < words; w++) {
+        neon_units_of_slice(slice + SLICE_BYTES * w, q->rounded[w][0], units);
+        for (unsigned s = 0; s < 8; s++) neon_add_units(sums + s, units[s]);
+    }
+    for (unsigned s = 0; s < 8; s++) is_near[s] = neon_near_sums(sums[s], limit);
+    return neon_masks(is_near, near);
 }
 
 #define GROUP(p) neon_group(p, words, q)
@@ -71,12 +168,6 @@ INLINE four128_t neon_bound_group(const uint64_t *p, size_t words, const weights
 INLINE size_t neon_inner(PARAMETERS(uint64_t)) { FIRST_GROUP_NEAR(four128_t, GROUP, NEAR, STORE) }
 COUNT(neon_count, , four128_t, neon_group, STORE)
 #undef GROUP
-#define GROUP(p) neon_bound_group(p, words, q)
-INLINE size_t neon_bound_inner(PARAMETERS(weights_t)) {
-    FIRST_GROUP_NEAR(four128_t, GROUP, NEAR, STORE)
-}
-#undef GROUP
 #undef NEAR
 #undef STORE
 BY_WORDS(neon_hamming, , neon_inner, uint64_t)
-BY_WORDS(neon_bounds, , neon_bound_inner, weights_t)

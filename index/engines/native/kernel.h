@@ -87,9 +87,6 @@ typedef size_t (*near_fn)(const uint64_t *groups, size_t g, size_t end, size_t w
 typedef void count_fn(const uint64_t *groups, size_t n, size_t words, const uint64_t *query,
                       const int32_t *sizes, int64_t (*sums)[N_SUMS]);
 
-/* The digits of the weights in bounds by planes. */
-#define PLANES 4
-
 /* Weighted distances of parts of a code from one query. */
 typedef struct {
     /* For each byte. */
@@ -97,15 +94,26 @@ typedef struct {
     /* For each word and each four bits of its halves: 16 entries for the lower half, 16 for the
        upper. */
     int32_t nibbles[MAX_WORDS][8][2][16];
-    /* Bounds are multiples of `unit`. By tables, a bound is the sum of the entries for the lower
-       and for the upper four bits of each byte: the distances of these bits, rounded down. By
-       planes, it is the sum over j of 2^j times the number of ones of (code XOR best) AND plane
-       j. */
+    /* A bound is the sum of the entries for the lower and for the upper four bits of each byte, in
+       multiples of `unit`: the distances of these bits, rounded down. */
     uint64_t unit;
     uint8_t rounded[MAX_WORDS][2][8][16];
-    uint64_t best[MAX_WORDS];
-    uint64_t planes[MAX_WORDS][PLANES];
+    uint64_t total, most_of_word; /* the sums of the absolute weights of all words and of one */
 } weights_t;
+
+/* Bounds are computed of SLICED codes at a time, those of SLICED_GROUPS groups. A slice holds them byte by
+   byte: for each word, uint8[2, 8, SLICED] has the lower, and then the upper, four bits of each byte. */
+#define SLICED 128
+#define SLICED_GROUPS (SLICED / LANES)
+#define SLICE_BYTES (16 * SLICED)
+
+/* Return whether the bounds of some of the codes are at most `limit` units, and if so write a mask of
+   these codes. The bounds may count a word as 255 units if it has more. */
+typedef int near_groups_fn(const uint64_t *groups, size_t words, const weights_t *query,
+                           uint64_t limit, uint64_t near[SLICED / 64]);
+typedef int near_slice_fn(const uint8_t *slice, size_t words, const weights_t *query,
+                          uint64_t limit, uint64_t near[SLICED / 64]);
+typedef void slice_fn(const uint64_t *groups, size_t words, uint8_t *slice);
 
 /* The functions for one instruction set. */
 typedef struct {
@@ -113,13 +121,19 @@ typedef struct {
     near_fn hamming;
     count_fn *count;
     near_fn weighted;
-    /* Lower bounds of weighted distances, in the unit that `fill_bounds` chooses; or NULL. */
-    near_fn bounds;
-    void (*fill_bounds)(weights_t *t, const int64_t *weights, size_t words);
+    /* Lower bounds of weighted distances, of groups for a single query and of slices for several; or
+       NULL. */
+    near_groups_fn *near_groups;
+    slice_fn *slice;
+    near_slice_fn *near_slice;
 } path_t;
 
 /* Fill the tables from int64[words * 64] weights, one for each bit, the lowest bit first. */
 void fill_weights(weights_t *t, const int64_t *weights, size_t words);
+/* Fill the tables of the bounds. Their unit is such that 255 units are at least `reach`. */
+void fill_bounds(weights_t *t, size_t words, uint64_t reach);
+/* Return the weighted distance of a code, whose words lie LANES numbers apart. */
+uint64_t weighted_distance(const weights_t *t, const uint64_t *code, size_t words);
 
 /* The path in use. */
 extern path_t path;
@@ -232,16 +246,15 @@ double search_table(const table_t *t, const search_t *a);
    each code, in the order of the places of the table. */
 double search_halves(const table_t tables[2], const uint64_t *const rest[2], const source_t *all,
                      const search_t *a);
-/* Offer the codes of the groups from g on and before end to the nearest to one query by weighted
-   distance so far. */
+/* A scan for one query by weighted distance. */
 typedef struct {
     weights_t weights;
-    size_t n_exact; /* the blocks that are scanned without bounds before the next with them */
-    size_t n_waits; /* how many it was the last time; 0 if bounds paid */
+    uint64_t reach;        /* what 255 units of the bounds reach; 0 before there are bounds */
+    uint64_t limit, units; /* the last limit, and how many units it has */
 } weighted_scan_t;
 void begin_weighted(weighted_scan_t *scan, const int64_t *weights, size_t words);
-void scan_by_weights(const source_t *s, weighted_scan_t *scan, size_t g, size_t end,
-                   nearest_t *nearest);
+/* Offer all codes to the nearest to each of n queries so far; return 0 if memory ran out. */
+int scan_by_weights(const source_t *s, weighted_scan_t *scans, size_t n, nearest_t *nearest);
 /* `weights` is int64[n_queries, words * 64]: one for each bit of a code and 0 for the bits that
    fill it up, the lowest bit first. The radius bounds the weighted distance. */
 double search_scan_weighted(const source_t *s, const search_t *a, const int64_t *weights);

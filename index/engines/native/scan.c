@@ -5,6 +5,7 @@
 #include "kernel.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* All queries of a batch read one block of codes before the next block, so the block stays in the
    first-level cache. */
@@ -113,95 +114,127 @@ double search_scan(const source_t *s, const search_t *a) {
 
 /* ---- weighted distances
 
-   A scan reads bounds of the distances, and computes the distances of a group only if the bound
-   of one of its codes is near enough. Where bounds exclude too few groups, as before k codes are
-   near or with a large k, some blocks are scanned without them. */
+   A scan reads bounds of the distances, and computes the distances of the few codes whose bounds are
+   near enough. */
 
-#define WEIGHTED_BLOCK_BYTES (256 << 10)
-/* Bounds pay if at most one of so many groups is not excluded. */
-#define GROUPS_PER_CHECK 6
-#define MAX_WAITS 64
-#define FIRST_GROUPS 64
-/* The queries of a batch that read each block together. */
-#define WEIGHTED_BATCH 16
-
-typedef struct {
-    const weights_t *weights;
-    size_t n_checks; /* the groups that bounds did not exclude */
-} bounded_t;
-
-/* A near_fn whose query is a bounded_t. */
-static size_t near_by_bounds(const uint64_t *groups, size_t g, size_t end, size_t words,
-                             const void *query, uint64_t least, uint64_t limit,
-                             const uint8_t *allowed, uint64_t distances[LANES], uint8_t *hits) {
-    bounded_t *bounded = (bounded_t *)query;
-    const weights_t *weights = bounded->weights;
-    for (; g < end; g++) {
-        g = path.bounds(groups, g, end, words, weights, 0, limit / weights->unit, allowed,
-                        distances, hits);
-        if (g >= end) break;
-        bounded->n_checks++;
-        if (path.weighted(groups, g, g + 1, words, weights, least, limit, allowed, distances,
-                          hits) == g)
-            return g;
-    }
-    return end;
-}
+/* Slices stay in the first-level cache while the queries of a batch read them; so many queries share
+   what it takes to make them. */
+#define SLICES_BYTES (16 << 10)
+#define WEIGHTED_BATCH 64
+#define CACHE_LINE 64
+/* If bounds exclude less, the distances of whole groups take less time. */
+#define MOST_NEAR (SLICED / 4)
 
 void begin_weighted(weighted_scan_t *scan, const int64_t *weights, size_t words) {
     fill_weights(&scan->weights, weights, words);
-    /* The first groups give a limit, without which bounds exclude nothing. */
-    scan->n_exact = 1;
-    scan->n_waits = 0;
+    scan->reach = 0;
 }
 
-static size_t block_of(const source_t *s) {
-    return WEIGHTED_BLOCK_BYTES / (LANES * sizeof(uint64_t) * s->words);
-}
-
-void scan_by_weights(const source_t *s, weighted_scan_t *scan, size_t g, size_t end,
-                   nearest_t *nearest) {
-    for (size_t stop; g < end; g = stop) {
-        const size_t step = g ? block_of(s) : FIRST_GROUPS;
-        stop = end - g < step ? end : g + step;
-        if (path.bounds == NULL || scan->n_exact) {
-            scan_groups(s, path.weighted, &scan->weights, g, stop, nearest);
-            if (scan->n_exact) scan->n_exact--;
-            continue;
-        }
-        bounded_t bounded = {&scan->weights, 0};
-        scan_groups(s, near_by_bounds, &bounded, g, stop, nearest);
-        if (bounded.n_checks * GROUPS_PER_CHECK <= stop - g) {
-            scan->n_waits = 0;
-        } else {
-            scan->n_waits = !scan->n_waits ? 1 : 2 * scan->n_waits;
-            if (scan->n_waits > MAX_WAITS) scan->n_waits = MAX_WAITS;
-            scan->n_exact = scan->n_waits;
-        }
+/* Return how many units a limit has. Once it is much less than before, the bounds need not reach as far,
+   and a smaller unit is more exact. Without a limit, five eighths of the weights of a word are more than
+   uniform codes have. */
+static uint64_t units_of(weighted_scan_t *scan, size_t words, uint64_t limit) {
+    if (scan->reach && limit == scan->limit) return scan->units;
+    const uint64_t most = scan->weights.most_of_word * 5 / 8 + 1;
+    const uint64_t reach = limit < most ? limit + 1 : most;
+    if (!scan->reach || 4 * reach < 3 * scan->reach) {
+        fill_bounds(&scan->weights, words, reach);
+        scan->reach = reach;
     }
+    scan->limit = limit;
+    return scan->units = limit / scan->weights.unit;
+}
+
+/* Offer the codes of SLICED_GROUPS groups from g on. `slice` has them as a slice, or is NULL; `groups`
+   has them as groups, behind which it may be read. */
+static void scan_slice(const source_t *s, weighted_scan_t *scan, const uint64_t *groups,
+                       const uint8_t *slice, size_t g, nearest_t *nearest) {
+    const weights_t *weights = &scan->weights;
+    if (nearest->bound <= nearest->floor) return;
+    /* As in scan_from, a later code must be strictly nearer if places ascend with the codes. */
+    const uint64_t beyond =
+        s->runs != NULL ? ((nearest->bound - 1) >> 32) + 1 : nearest->bound >> 32;
+    if (!beyond) return;
+    uint64_t near[SLICED / 64] = {UINT64_MAX, UINT64_MAX};
+    if (beyond <= weights->total) {
+        const uint64_t units = units_of(scan, s->words, beyond - 1);
+        if (slice == NULL ? !path.near_groups(groups, s->words, weights, units, near)
+                          : !path.near_slice(slice, s->words, weights, units, near))
+            return;
+    }
+    if (ones(near[0]) + ones(near[1]) > MOST_NEAR) {
+        const size_t all = (s->n + LANES - 1) / LANES;
+        const size_t end = all - g < SLICED_GROUPS ? all : g + SLICED_GROUPS;
+        scan_groups(s, path.weighted, weights, g, end, nearest);
+        return;
+    }
+    for (size_t i = 0; i < SLICED / 64; i++)
+        for (uint64_t mask = near[i]; mask; mask &= mask - 1) {
+            const size_t at = 64 * i + (size_t)__builtin_ctzll(mask), place = LANES * g + at;
+            if (place >= s->n) return;
+            if (s->runs == NULL && !is_allowed(s->allowed, (int32_t)place)) continue;
+            const uint64_t *code = groups + at / LANES * LANES * s->words + at % LANES;
+            const uint64_t distance = weighted_distance(weights, code, s->words);
+            if (s->runs == NULL)
+                nearest_offer(nearest, KEY(distance, place));
+            else
+                offer_code(s->runs, place, distance, s->allowed, nearest);
+        }
+}
+
+int scan_by_weights(const source_t *s, weighted_scan_t *scans, size_t n, nearest_t *nearest) {
+    const size_t groups = (s->n + LANES - 1) / LANES;
+    if (path.near_groups == NULL) {
+        for (size_t i = 0; i < n; i++)
+            scan_groups(s, path.weighted, &scans[i].weights, 0, groups, nearest + i);
+        return 1;
+    }
+    const size_t size = SLICE_BYTES * s->words, most = size < SLICES_BYTES ? SLICES_BYTES / size : 1;
+    /* The last groups, if they are too few, are copied and followed by zeros. */
+    const size_t padded_size = LANES * SLICED_GROUPS * sizeof(uint64_t) * s->words;
+    uint8_t *memory = malloc(CACHE_LINE + padded_size + most * size);
+    if (memory == NULL) return 0;
+    uint8_t *lines = memory + (CACHE_LINE - (uintptr_t)memory % CACHE_LINE);
+    uint64_t *padded = (uint64_t *)lines;
+    uint8_t *slices = lines + padded_size;
+    for (size_t g = 0; g < groups; g += most * SLICED_GROUPS) {
+        const uint64_t *at[SLICES_BYTES / SLICE_BYTES];
+        size_t made = 0;
+        for (size_t i = g; made < most && i < groups; i += SLICED_GROUPS, made++) {
+            at[made] = s->groups + i * LANES * s->words;
+            if (groups - i < SLICED_GROUPS) {
+                memset(padded, 0, padded_size);
+                memcpy(padded, at[made], (groups - i) * LANES * s->words * sizeof *padded);
+                at[made] = padded;
+            }
+            if (n > 1) path.slice(at[made], s->words, slices + made * size);
+        }
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < made; j++)
+                scan_slice(s, scans + i, at[j], n > 1 ? slices + j * size : NULL,
+                           g + j * SLICED_GROUPS, nearest + i);
+    }
+    free(memory);
+    return 1;
 }
 
 double search_scan_weighted(const source_t *s, const search_t *a, const int64_t *weights) {
-    const size_t groups = (s->n + LANES - 1) / LANES, size = nearest_size(a->k);
+    const size_t size = nearest_size(a->k);
     size_t batch_size = NEAREST_BYTES / sizeof(uint64_t) / (size ? size : 1);
     batch_size = batch_size > WEIGHTED_BATCH ? WEIGHTED_BATCH : batch_size ? batch_size : 1;
     if (batch_size > a->n_queries) batch_size = a->n_queries;
-    const size_t step = batch_size == 1 ? groups : block_of(s);
     weighted_scan_t *scans = malloc((batch_size + 1) * sizeof *scans);
     uint64_t *memory = malloc((batch_size * size + 1) * sizeof *memory);
     nearest_t *nearest = malloc((batch_size + 1) * sizeof *nearest);
-    const int is_ok = scans != NULL && memory != NULL && nearest != NULL;
+    int is_ok = scans != NULL && memory != NULL && nearest != NULL;
     for (size_t start = 0; is_ok && start < a->n_queries; start += batch_size) {
         const size_t left = a->n_queries - start, n = left < batch_size ? left : batch_size;
         for (size_t i = 0; i < n; i++) {
             begin_weighted(scans + i, weights + (start + i) * s->words * 64, s->words);
             nearest_begin(nearest + i, memory + i * size, a->k, a->radius, a->floor);
         }
-        for (size_t g = 0; g < groups; g += step) {
-            const size_t end = groups - g < step ? groups : g + step;
-            for (size_t i = 0; i < n; i++) scan_by_weights(s, scans + i, g, end, nearest + i);
-        }
-        for (size_t i = 0; i < n; i++) write_results(nearest + i, a, start + i);
+        is_ok = scan_by_weights(s, scans, n, nearest);
+        for (size_t i = 0; is_ok && i < n; i++) write_results(nearest + i, a, start + i);
     }
     free(scans), free(memory), free(nearest);
     return is_ok ? (double)a->n_queries * (double)s->n * (double)s->words : -1;

@@ -108,7 +108,7 @@ double search_table_weighted(const table_t *t, const search_t *a, const int64_t 
     queue_t *queue = malloc(sizeof *queue);
     weighted_scan_t *scan = malloc(sizeof *scan);
     uint64_t *memory = malloc((nearest_size(a->k) + 1) * sizeof *memory);
-    const int is_ok = queue != NULL && scan != NULL && memory != NULL;
+    int is_ok = queue != NULL && scan != NULL && memory != NULL;
     double work = 0;
     for (size_t i = 0; is_ok && i < a->n_queries; i++) {
         const int64_t *own = weights + 64 * i;
@@ -117,7 +117,7 @@ double search_table_weighted(const table_t *t, const search_t *a, const int64_t 
         if (!search_by_lookups(t, a, own, queue, &nearest, &work)) {
             nearest_begin(&nearest, memory, a->k, a->radius, a->floor);
             begin_weighted(scan, own, 1);
-            scan_by_weights(&source, scan, 0, (t->n_keys + LANES - 1) / LANES, &nearest);
+            is_ok = scan_by_weights(&source, scan, 1, &nearest);
             work += 2 * (double)t->n_keys;
         }
         write_results(&nearest, a, i);

@@ -92,9 +92,11 @@ def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float
         for some in (None, allowed_rows):
             expected = oracle.search_weighted(weights, k, some)
             assert_same(index.search_weighted(weights, k, some), expected)
+            assert_same(index.search_weighted(weights[:1], k, some), expected[:1])
             after = After(distance_of_some_hit(rng, expected), last_row)
             expected = oracle.search_weighted(weights, k, some, after)
             assert_same(index.search_weighted(weights, k, some, after), expected)
+            assert_same(index.search_weighted(weights[1:2], k, some, after), expected[1:2])
         assert np.array_equal(index.live_codes()[0], codes[~gone])
         held, counts = index.counted_codes()
         assert len(held) <= (counts > 0).sum()
@@ -106,7 +108,7 @@ def check(rng: np.random.Generator, *, n: int, n_bits: int, k: int, flips: float
 )
 @given(
     seed=st.integers(0, 2**32 - 1),
-    n=st.sampled_from([0, 1, 7, 8, 9, 33, 300, 900]),
+    n=st.sampled_from([0, 1, 7, 8, 9, 33, 127, 128, 129, 300, 900]),
     n_bits=st.sampled_from(WIDTHS),
     k=st.sampled_from([1, 2, 10, 255, 256, 257, 2000]),
     flips=st.sampled_from([0.0, 0.01, 0.05, 0.5]),
@@ -164,6 +166,28 @@ def test_bounds_of_weighted_distances_exclude_no_result(path: str, n_bits: int) 
         for k, (found, after, later) in case.expected.items():
             assert_same(index.search_weighted(case.weights, k), found)
             assert_same(index.search_weighted(case.weights, k, case.allowed_rows, after), later)
+            for i, weights in enumerate(case.weights[:, None]):
+                assert_same(index.search_weighted(weights, k), found[i : i + 1])
+
+
+@pytest.mark.parametrize("n_bits", [40, 256])
+def test_weighted_searches_in_large_batches_find_what_the_oracle_finds(
+    path: str, n_bits: int
+) -> None:
+    rng = np.random.default_rng(2)
+    # Copies of few codes, so that many are equally far away where the pages end.
+    codes = random_codes(rng, 60, n_bits)[rng.integers(0, 60, 2500)]
+    rows, weights = np.arange(len(codes)), rng.integers(-50, 51, (150, n_bits))
+    oracle, after = BruteForceIndex(codes, rows), After(20 * n_bits // 2, 1200)
+    for k in (1, 30, 300):
+        expected = (
+            oracle.search_weighted(weights, k),
+            oracle.search_weighted(weights, k, None, after),
+        )
+        for engine in engines(n_bits):
+            index = engine(codes, rows)
+            assert_same(index.search_weighted(weights, k), expected[0])
+            assert_same(index.search_weighted(weights, k, None, after), expected[1])
 
 
 def test_codes_that_share_a_cell_of_the_directory_are_found() -> None:
