@@ -1,11 +1,12 @@
-"""The first minute of a user: what starts, imports and first answers take beside ``import numpy``.
+"""The first minute of a user: what an installation, first answers, starts and imports take.
 
-Run as ``python -m benchmarks.first_minute``. Each command runs in a process of its own, in turns
-with the others, for ``--rounds`` rounds; the table has the medians of the processor time (user and
-system, of all its processes) and of the wall clock, and multiples of ``import numpy`` in the same
-rounds. ``--busy`` keeps another process computing meanwhile. Before the rounds, the docstrings of
-the packages installed here are indexed by ``demo`` and ``--documents`` sentences of them by
-``quickstart``, each until the first answers.
+Run as ``python -m benchmarks.first_minute``. With ``--fresh``, ``make install`` first makes an
+environment of its own, as README says; otherwise this one is used. ``demo`` indexes the docstrings
+of the packages in it and ``quickstart`` ``--documents`` sentences of them, each until the first
+answers. Then each command runs in a process of its own, in turns with the others, for ``--rounds``
+rounds; the table has the medians of the processor time (user and system, of all its processes) and
+of the wall clock, and multiples of ``import numpy`` in the same rounds. Everything is measured
+twice: alone, and beside a process that computes.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from typing import NamedTuple
 
 from benchmarks.harness.timing import options
 
-HUMMINGBIT = [sys.executable, "-m", "hummingbit"]
 BASE = "import numpy"
+ROOT = Path(__file__).parents[1]
 
 
 class Times(NamedTuple):
@@ -38,50 +39,60 @@ class Times(NamedTuple):
 
 def main() -> None:
     parser = options(__doc__)
+    parser.add_argument("--fresh", action="store_true", help="install into an environment first")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--documents", type=int, default=10_000)
-    parser.add_argument("--busy", action="store_true", help="keep another process computing")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, _busy(arguments.busy):
-        folder = Path(name)
-        sentences = folder / "sentences.jsonl"
-        write_sentences(sentences, arguments.documents)
-        once = {
-            "demo, to its answers": [*HUMMINGBIT, "demo", "--data-dir", "demo-data"],
-            f"quickstart of {arguments.documents:,} sentences, to its answers": [
-                *HUMMINGBIT,
-                "quickstart",
-                sentences.name,
-            ],
-        }
-        first = {
-            title: run([*command, "--no-train", "--no-serve"], folder)
-            for title, command in once.items()
-        }
-        commands = commands_of_rounds()
-        taken: dict[str, list[Times]] = {title: [] for title in commands}
-        for _ in range(arguments.rounds):
-            for title, command in commands.items():
-                taken[title].append(run(command, folder))
+    taken = {}
+    for title, is_busy in (("alone", False), ("beside another process", True)):
+        with tempfile.TemporaryDirectory() as name, _busy(is_busy):
+            taken[title] = measure(
+                Path(name), arguments.rounds, arguments.documents, is_fresh=arguments.fresh
+            )
+    print_table(taken)
+
+
+def measure(folder: Path, rounds: int, n_documents: int, *, is_fresh: bool) -> dict[str, Times]:
+    """Return what each step of the first minute takes in an empty `folder`."""
+    python, first = sys.executable, {}
+    if is_fresh:
+        install = ["make", "--silent", f"--directory={ROOT}", "install", f"VENV={folder / 'venv'}"]
+        first["make install"] = run(install, folder)
+        python = str(folder / "venv" / "bin" / "python")
+    sentences = folder / "sentences.jsonl"
+    write_sentences(python, sentences, n_documents)
+    until_answers = ["--no-train", "--no-serve"]
+    hummingbit = [python, "-m", "hummingbit"]
+    demo = [*hummingbit, "demo", "--data-dir", "demo-data", *until_answers]
+    first["demo, to its answers"] = run(demo, folder)
+    quickstart = [*hummingbit, "quickstart", sentences.name, *until_answers]
+    title = f"quickstart of {n_documents:,} sentences, to its answers"
+    first[title] = run(quickstart, folder)
+    commands = commands_of_rounds(python)
+    taken: dict[str, list[Times]] = {title: [] for title in commands}
+    for _ in range(rounds):
+        for title, command in commands.items():
+            taken[title].append(run(command, folder))
     medians = {
         title: Times(*(statistics.median(part) for part in zip(*times, strict=True)))
         for title, times in taken.items()
     }
-    print_table({**medians, **first}, medians[BASE])
+    return {**first, **medians}
 
 
-def commands_of_rounds() -> dict[str, Sequence[str]]:
+def commands_of_rounds(python: str) -> dict[str, Sequence[str]]:
     """Return the commands to time, by what the table calls them."""
-    commands: dict[str, Sequence[str]] = {BASE: [sys.executable, "-c", BASE]}
-    for command in ("", "search", "quickstart", "index", "serve", "train"):
+    hummingbit = [python, "-m", "hummingbit"]
+    commands: dict[str, Sequence[str]] = {BASE: [python, "-c", BASE]}
+    for command in ("", "search", "quickstart", "index", "train", "evaluate", "serve"):
         words = [command] if command else []
-        commands[" ".join(["hummingbit", *words, "--help"])] = [*HUMMINGBIT, *words, "--help"]
+        commands[" ".join(["hummingbit", *words, "--help"])] = [*hummingbit, *words, "--help"]
     for name in ("Client", "Collection", "SemanticHasher"):
         statement = f"from hummingbit import {name}"
-        commands[statement] = [sys.executable, "-c", statement]
+        commands[statement] = [python, "-c", statement]
     for name, folder in (("docstrings", "demo-data"), ("sentences", "sentences-data")):
         search = ["search", name, "read numbers from a text file", "--data-dir", folder]
-        commands[f"hummingbit search {name} …"] = [*HUMMINGBIT, *search]
+        commands[f"hummingbit search {name} …"] = [*hummingbit, *search]
     return commands
 
 
@@ -99,9 +110,9 @@ def run(command: Sequence[str], folder: Path) -> Times:
     return Times(cpu, wall)
 
 
-def write_sentences(path: Path, count: int) -> None:
-    """Write sentences of the docstrings of the packages installed here as JSON lines."""
-    command = [sys.executable, "-c", _WRITE_SENTENCES, str(path), str(count)]
+def write_sentences(python: str, path: Path, count: int) -> None:
+    """Write sentences of the docstrings of the packages of an environment as JSON lines."""
+    command = [python, "-c", _WRITE_SENTENCES, str(path), str(count)]
     subprocess.run(command, check=True)
 
 
@@ -141,12 +152,16 @@ def _compute() -> None:
         number = number * 3 % 1_000_003
 
 
-def print_table(taken: dict[str, Times], base: Times) -> None:
-    """Print the seconds of each command, and their multiples of those of `base`."""
-    print(f"{'':<54}{'CPU s':>8}{'wall s':>8}{'× numpy':>9}")
-    for title, times in taken.items():
-        multiple = f"{times.cpu / base.cpu:.1f}"
-        print(f"{title:<54}{times.cpu:>8.2f}{times.wall:>8.2f}{multiple:>9}")
+def print_table(taken: dict[str, dict[str, Times]]) -> None:
+    """Print the seconds of each command, and the multiples of :data:`BASE`, in each condition."""
+    print(" " * 54 + "".join(f"{condition:>28}" for condition in taken))
+    print(" " * 54 + f"{'CPU s':>10}{'wall s':>9}{'× numpy':>9}" * len(taken))
+    for title in next(iter(taken.values())):
+        figures = ""
+        for times in taken.values():
+            multiple = f"{times[title].cpu / times[BASE].cpu:.1f}"
+            figures += f"{times[title].cpu:>10.2f}{times[title].wall:>9.2f}{multiple:>9}"
+        print(f"{title:<54}{figures}")
 
 
 if __name__ == "__main__":

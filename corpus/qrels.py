@@ -15,14 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hummingbit.corpus.grades import check_grade
 from hummingbit.corpus.lines import ReadError, open_source, read_all
 from hummingbit.foundation.errors import InputError, abbreviate, counted
 
 Qrels = dict[str, dict[str, int]]
 """Grades by query id and document id. A document of grade 0 or below is judged not relevant."""
-
-MAX_GRADE = 1000
-"""The greatest grade; the least is minus it."""
 
 FIELD = re.compile(r"[^ \t\n\v\f\r]+")
 """A field of TREC's formats."""
@@ -41,26 +39,11 @@ _Row = tuple[int, list[str]]
 """The number of a line, and its fields or cells."""
 
 
-def check_grade(grade: object, least: int = -MAX_GRADE) -> int:
-    """Return a grade; a whole number of numpy becomes an int.
-
-    Raises:
-        InputError: unless it is a whole number from `least` to :data:`MAX_GRADE`.
-    """
-    # numpy's integers have __index__, and so does its bool, which is no grade.
-    is_whole = hasattr(grade, "__index__") and not type(grade).__name__.startswith("bool")
-    number = grade.__index__() if is_whole else None  # type: ignore[attr-defined]
-    if number is None or not least <= number <= MAX_GRADE:
-        rule = f"it must be a whole number from {least:,} to {MAX_GRADE:,}"
-        raise InputError("grade", f"is {abbreviate(grade)}; {rule}")
-    return int(number)
-
-
 def parse_grade(text: str) -> int:
     """Return the grade that a text holds.
 
     Raises:
-        InputError: as :func:`check_grade`.
+        InputError: as :func:`.check_grade`.
     """
     stripped = text.strip()
     return check_grade(int(stripped) if _GRADE.fullmatch(stripped) else text)
@@ -70,7 +53,7 @@ def check_qrels(qrels: Mapping[str, Mapping[str, int]]) -> Qrels:
     """Return judgements with every grade checked.
 
     Raises:
-        InputError: if a grade is none (:func:`check_grade`); it names the query and the document.
+        InputError: if a grade is none (:func:`.check_grade`); it names the query and the document.
     """
     checked: Qrels = {}
     for query, graded in qrels.items():
@@ -105,7 +88,7 @@ def parse_qrels(lines: Iterable[str], source: str = "qrels") -> Qrels:
 
     Raises:
         ReadError: if a line does not have the form of the others, an id is empty, a grade is none
-            (:func:`check_grade`), a document is judged twice for a query, or there is no judgement.
+            (:func:`.check_grade`), a document is judged twice for a query, or none is judged.
             The message begins with `source` and the number of the line.
     """
     lines = [line.removesuffix("\n") for line in lines]

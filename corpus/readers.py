@@ -21,6 +21,7 @@ from hummingbit.corpus.document import (
     parse_document,
     parse_usual_documents,
 )
+from hummingbit.corpus.field_types import FieldTypes
 from hummingbit.corpus.json_rows import read_json, read_json_lines
 from hummingbit.corpus.layout import IN_LIST, Layout, Numbering, value_at
 from hummingbit.corpus.lines import (
@@ -36,7 +37,7 @@ from hummingbit.corpus.lines import (
     suffixes_of,
 )
 from hummingbit.corpus.named_sets import DATASETS, load_dataset
-from hummingbit.corpus.tables import FieldTypes, read_table
+from hummingbit.corpus.tables import read_table
 
 # Readers of folders: of text files, or saved by the library ``datasets``.
 

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from hummingbit.corpus.dialects import (
     QUOTED,
@@ -22,6 +22,7 @@ from hummingbit.corpus.dialects import (
     has_spaces_after,
 )
 from hummingbit.corpus.document import FIELDS
+from hummingbit.corpus.field_types import NUMBER, STRING, FieldType, FieldTypes
 from hummingbit.corpus.json_rows import parse_json
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import (
@@ -100,42 +101,7 @@ _MISSING = frozenset(
 """What programs write, in any case, where a column of numbers has no value."""
 _MAX_MESSAGES = 10
 
-FieldType = Literal["number", "string"]
-NUMBER: FieldType = "number"
-STRING: FieldType = "string"
 _BOOLEANS = {"true": True, "false": False}
-
-
-class FieldTypes:
-    """Whether each payload field holds numbers or strings, for all tables of a collection.
-
-    The first table that has values for a field decides; later ones are read by it. This class keeps
-    the types in memory. :class:`hummingbit.index.ingestion.CollectionFieldTypes` has those of a
-    collection.
-    """
-
-    def __init__(
-        self, types: Mapping[str, FieldType] | None = None, *, of_payload: bool = True
-    ) -> None:
-        """Begin with `types`, by the names of the fields.
-
-        If not `of_payload`, nobody uses the payload, and the types of its fields are not decided.
-        """
-        self._types: dict[str, FieldType] = dict(types or {})
-        self.of_payload = of_payload
-
-    @property
-    def decided(self) -> Mapping[str, FieldType]:
-        """All types that are known."""
-        return self._types
-
-    def known(self, names: Collection[str]) -> dict[str, FieldType]:
-        """Return the types of those of the fields `names` that have one."""
-        return {name: self._types[name] for name in names if name in self._types}
-
-    def remember(self, types: Mapping[str, FieldType]) -> None:
-        """Keep the types of fields that had none."""
-        self._types.update(types)
 
 
 class _Table(NamedTuple):

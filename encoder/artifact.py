@@ -123,7 +123,7 @@ class _Contents:
     def features(self) -> Features:
         """Return the features that the manifest describes."""
         spec = self.manifest.features
-        settings = spec.model_dump(exclude={"kind"})
+        settings = spec.settings
         try:
             if spec.kind == "vector":
                 return VectorFeatures(**settings)
@@ -197,7 +197,7 @@ class _Contents:
         codewords = self.tensor("class_code.codewords", (spec.classes, spec.codeword_bits))
         certainty = self.tensor("class_code.certainty", (spec.certainty_bits,))
         sizes = {"classes", "codeword_bits", "certainty_bits"}
-        settings = {name: getattr(spec, name) for name in type(spec).model_fields.keys() - sizes}
+        settings = {name: value for name, value in spec.settings.items() if name not in sizes}
         try:
             return ClassCode(documents, queries, codewords, certainty, **settings)
         except ValueError as error:
@@ -278,7 +278,7 @@ def _contents_of(
     encoder: Encoder, examples: Inputs, extra_files: Mapping[str, str | bytes]
 ) -> dict[str, bytes]:
     """Return the contents of every file in the folder of `encoder`, by name."""
-    from hummingbit.encoder.manifest import manifest_of  # noqa: PLC0415 - see there
+    from hummingbit.encoder.manifest import manifest_of  # noqa: PLC0415 - it imports this module
 
     contents = {
         name: extra.encode() if isinstance(extra, str) else extra
@@ -294,7 +294,7 @@ def _contents_of(
     if isinstance(features, EndpointModel):
         vectors = features.probe_vectors.astype(float).tolist()
         contents[PROBE] = _json_bytes({"texts": [*features.probe_texts], "vectors": vectors})
-    contents[MANIFEST] = _json_bytes(manifest_of(encoder, contents).model_dump(mode="json"))
+    contents[MANIFEST] = _json_bytes(manifest_of(encoder, contents).json)
     return contents
 
 
@@ -560,7 +560,7 @@ def _read_manifest(folder: Path) -> tuple[Manifest, str]:
 
 
 def _parse_manifest(raw: bytes, folder: Path) -> Manifest:
-    from hummingbit.encoder.manifest import parse_manifest  # noqa: PLC0415 - see there
+    from hummingbit.encoder.manifest import parse_manifest  # noqa: PLC0415 - it imports this module
 
     try:
         return parse_manifest(raw)

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.class_code import ClassCode, JointRows, joint_row
@@ -671,7 +670,9 @@ def explain_text(
     starts = np.arange(len(heaviest) + 2) * counts.nnz
     columns = np.tile(counts.indices, len(heaviest) + 1)
     shape = (len(heaviest) + 1, features.dimension)
-    rows = scipy.sparse.csr_array((counts_without.ravel(), columns, starts), shape=shape)
+    from scipy.sparse import csr_array  # noqa: PLC0415 - it takes longer than a search
+
+    rows = csr_array((counts_without.ravel(), columns, starts), shape=shape)
     rows.eliminate_zeros()
     bit_weights = encoder.query_weights_of_rows(features.weigh(rows))
     probabilities = 1 / (1 + np.exp(-bit_weights.astype(np.float64)))

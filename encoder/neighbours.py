@@ -13,7 +13,6 @@ thousand. What was found for a term is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,15 +47,17 @@ class TermTable:
     ) -> None:
         """Hold the `rows`, ``float32[V, D]``, of words, whose terms `stem` returns."""
         columns = [at for at, word in enumerate(words) if len(word) > 1 and word.isalpha()]
-        of_term: dict[str, list[int]] = {}
-        for at, term in zip(columns, stem([words[at] for at in columns]), strict=True):
-            of_term.setdefault(term, []).append(at)
-        self._terms = [*of_term]
-        self._numbers = {term: number for number, term in enumerate(self._terms)}
+        numbers: dict[str, int] = {}
+        of_columns = [
+            numbers.setdefault(term, len(numbers)) for term in stem([words[at] for at in columns])
+        ]
+        self._numbers, self._terms = numbers, [*numbers]
         self._words = words
         # The columns of the words of term i are those from starts[i] to starts[i + 1].
-        self._columns = np.fromiter(chain.from_iterable(of_term.values()), np.int64, len(columns))
-        self._starts = np.cumsum([0, *map(len, of_term.values())])
+        terms = np.array(of_columns, dtype=np.int64)
+        self._columns = np.array(columns, dtype=np.int64)[np.argsort(terms, kind="stable")]
+        self._starts = np.zeros(len(numbers) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(terms, minlength=len(numbers)), out=self._starts[1:])
         self._rows = rows
         lengths = np.sqrt(np.einsum("vd,vd->v", rows, rows))
         self._scales = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
@@ -116,12 +117,13 @@ class TermTable:
 
     def _signs_of_terms(self) -> npt.NDArray[np.uint64]:
         """Return the signs of all vectors, 64 numbers of all terms in a row."""
-        numbers = np.arange(len(self._terms))
-        signs = [
-            _signs_of(self._vectors(numbers[start : start + TERMS_AT_ONCE]))
-            for start in range(0, len(numbers), TERMS_AT_ONCE)
-        ]
-        return np.concatenate(signs, axis=1) if signs else np.empty((0, 0), np.uint64)
+        # Most terms have one word, whose row has the same signs at any length.
+        signs = _signs_of(self._rows)[:, self._columns[self._starts[:-1]]]
+        (several,) = (np.diff(self._starts) > 1).nonzero()
+        for start in range(0, len(several), TERMS_AT_ONCE):
+            some = several[start : start + TERMS_AT_ONCE]
+            signs[:, some] = _signs_of(self._vectors(some))
+        return np.ascontiguousarray(signs)
 
 
 def _length(word: str) -> tuple[int, str]:

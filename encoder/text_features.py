@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.analyzers import (
     BOUNDARY,
@@ -166,7 +165,9 @@ def _no_correction(word: str) -> None:
 
 
 def _sum_of_rows(row: TextRow, other: TextRow) -> TextRow:
-    columns = np.union1d(row.columns, other.columns)
+    # numpy.union1d imports masked arrays, which takes as long as a search.
+    columns = np.sort(np.concatenate([row.columns, other.columns]))
+    columns = columns[np.diff(columns, prepend=-1) > 0]
     values = np.zeros(len(columns), dtype=np.float32)
     values[np.searchsorted(columns, row.columns)] = row.values
     values[np.searchsorted(columns, other.columns)] += other.values
@@ -486,9 +487,9 @@ class TextFeatures:
         indices = np.frombuffer(columns, dtype=np.int32)
         ends = np.cumsum(np.frombuffer(lengths, dtype=np.int64), dtype=np.int32)
         ones = np.ones(len(indices), dtype=np.float32)
-        counts = scipy.sparse.csr_array(
-            (ones, indices, ends), shape=(len(ends) - 1, self.dimension)
-        )
+        from scipy.sparse import csr_array  # noqa: PLC0415 - it takes longer than a search
+
+        counts = csr_array((ones, indices, ends), shape=(len(ends) - 1, self.dimension))
         counts.sum_duplicates()
         return counts
 

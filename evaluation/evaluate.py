@@ -513,7 +513,7 @@ def evaluate_run(
         MetricError: if a name in `metrics` is not that of a metric, or needs Hamming distances.
         EvaluationError: if the run has no list for any judged query, no judgement has a grade from
             `relevant_from` on, or a score is NaN.
-        InputError: if a grade is invalid (:func:`hummingbit.corpus.qrels.check_grade`).
+        InputError: if a grade is invalid (:func:`hummingbit.corpus.grades.check_grade`).
     """
     parsed_metrics = _parse_metrics(metrics, "a run has none")
     qrels = check_qrels(qrels)

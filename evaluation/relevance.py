@@ -319,7 +319,7 @@ def relevance_by_qrels(
         EvaluationError: if an id occurs twice, there are no queries or documents, the qrels are
             empty, no judgement has both its query and its document among the ids, none of those
             that have both has a grade of `relevant_from` or more, or `relevant_from` is below 1.
-        InputError: if a grade is invalid (:func:`hummingbit.corpus.qrels.check_grade`).
+        InputError: if a grade is invalid (:func:`hummingbit.corpus.grades.check_grade`).
     """
     query_rows = _number_ids(query_ids, "query")
     document_rows = _number_ids(document_ids, "document")

@@ -196,10 +196,10 @@ def _print_line(line: str, stream: TextIO | None) -> None:
     """Print a line above the progress bar, if one is drawn."""
     if stream is None:
         return
-    from tqdm import tqdm  # noqa: PLC0415 - most commands end before a line is printed
-
+    bars = sys.modules.get("tqdm")  # without it, none is drawn
+    write = bars.tqdm.write if bars is not None else print
     with suppress(OSError, ValueError):  # its reader closed it, or the command has ended
-        tqdm.write(line, file=stream)
+        write(line, file=stream)
 
 
 # Fewer collections of garbage where many objects are made and hardly any form cycles.

@@ -25,7 +25,7 @@ from hummingbit.clients.calls import UNSET, json_lines
 from hummingbit.clients.client import Client
 from hummingbit.clients.requests import ServiceError
 from hummingbit.corpus.document import Document
-from hummingbit.corpus.tables import FieldType
+from hummingbit.corpus.field_types import FieldType
 from hummingbit.encoder.artifact import ArtifactError
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import WeightedQueries

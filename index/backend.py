@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hummingbit.corpus.document import Document
-from hummingbit.corpus.tables import FieldType
+from hummingbit.corpus.field_types import FieldType
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder, TextEncoder
 from hummingbit.index.filters import Filter

@@ -6,13 +6,15 @@ import importlib.util
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, hamming_distance, unpack_codes
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 # A layout of codes in the plane that puts codes at small Hamming distances near each other.
 #

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from hummingbit.corpus.document import MAX_TEXT_LENGTH, Document
-from hummingbit.corpus.tables import FieldType
+from hummingbit.corpus.field_types import FieldType
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer, WordExpression
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
@@ -53,7 +53,6 @@ from hummingbit.index.facets import (
 )
 from hummingbit.index.filters import And, Exists, Filter, check_indexed_fields, filter_to_json
 from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Writer
-from hummingbit.index.ingestion import ingest
 from hummingbit.index.labels import Annotations
 from hummingbit.index.languages import check_language
 from hummingbit.index.lexical import LexicalIndex
@@ -987,6 +986,8 @@ class Collection(SearchableCollection):
         refused: Callable[[str, str], object] | None = None,  # noqa: ARG002 - none is refused
     ) -> IngestReport:
         """See :meth:`hummingbit.index.backend.AnyCollection.ingest`."""
+        from hummingbit.index.ingestion import ingest  # noqa: PLC0415 - it imports this module's users
+
         report = ingest(self, documents, jobs=jobs, progress=progress)
         self.save_words()
         self._writer.save_columns(read=True)

@@ -22,9 +22,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 from urllib.parse import parse_qsl, urlsplit
 
 from hummingbit.foundation.errors import InputError, install_command
@@ -52,19 +53,17 @@ from hummingbit.index.errors import (
     UnknownCollection,
 )
 from hummingbit.index.folders import Draft, LocalCollections
-from hummingbit.index.ingestion import (
-    carry_annotations,
-    copy_following,
-    form_for,
-    passages_for,
-)
 from hummingbit.index.languages import check_language
 from hummingbit.index.lock import FolderLock
 from hummingbit.index.names import AUTO, BACKENDS, FLOAT32, Backend
 from hummingbit.index.names import AUTO as AUTO_LANGUAGE
 from hummingbit.index.passages import Passages
-from hummingbit.index.snapshots import Snapshot, Snapshots
-from hummingbit.index.transfer import Header, collection_for
+
+if TYPE_CHECKING:
+    from hummingbit.index.snapshots import Snapshot, Snapshots
+    from hummingbit.index.transfer import Header
+
+# What only exports, snapshots and re-encoding need is imported there: a search would wait for it.
 
 # A thread that keeps a data folder open for reading up to date with its writer.
 
@@ -150,7 +149,6 @@ class DataFolder:
         """The process that may use the folder."""
         self._changing = ProcessLock(self.process)
         self.encoders = EncoderFolder(path / "encoders")
-        self.snapshots = Snapshots(path / "snapshots")
         self._reserved: set[str] = set()
         self._predecessors: Mapping[str, CollectionBackend] = {}
         self._follower: Follower | None = None
@@ -171,6 +169,13 @@ class DataFolder:
             raise
         if follow and not writable:
             self._follower = Follower(lambda: self.follow(wait=False))
+
+    @cached_property
+    def snapshots(self) -> Snapshots:
+        """The snapshots in the folder."""
+        from hummingbit.index.snapshots import Snapshots  # noqa: PLC0415 - see above
+
+        return Snapshots(self.path / "snapshots")
 
     def _make_collections(self, engine: str, *, indexed: bool) -> Collections[CollectionBackend]:
         """Return the collections, none of them open yet."""
@@ -368,6 +373,8 @@ class DataFolder:
             InputError, UnknownEncoder, ArtifactError, StoreError, CollectionExists: as
                 :meth:`draft_collection`.
         """
+        from hummingbit.index.ingestion import form_for, passages_for  # noqa: PLC0415 - see above
+
         draft = self.draft_collection(
             name,
             encoder=encoder,
@@ -403,6 +410,11 @@ class DataFolder:
         source = self.collection(name)
         if alias is not None:
             check_name(alias, "alias")
+        from hummingbit.index.ingestion import (  # noqa: PLC0415 - see above
+            carry_annotations,
+            copy_following,
+        )
+
         draft = self.draft_like(source, into, encoder, engine)
         try:
             with source.holding_writes():
@@ -423,6 +435,8 @@ class DataFolder:
 
     def collection_for(self, name: str, header: Header) -> CollectionBackend:
         """See :func:`hummingbit.index.transfer.collection_for`."""
+        from hummingbit.index.transfer import collection_for  # noqa: PLC0415 - see above
+
         return collection_for(self, name, header)
 
     def published_draft(self, id_: str) -> CollectionBackend | None:

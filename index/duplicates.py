@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.encoder.codes import Codes, distinct_codes, hamming_distance
@@ -239,7 +238,9 @@ def _shingle_matrix(texts: Sequence[str], length: int) -> Any:
         columns += [numbers[shingle] for shingle in shingles_of(text, length)]
         ends.append(len(columns))
     ones = np.ones(len(columns), dtype=np.int64)
-    return scipy.sparse.csr_array((ones, columns, ends), shape=(len(texts), len(numbers)))
+    from scipy.sparse import csr_array  # noqa: PLC0415 - it takes longer than a search
+
+    return csr_array((ones, columns, ends), shape=(len(texts), len(numbers)))
 
 
 def _connect(labels: Integers, edges: Sequence[tuple[Integers, Integers]]) -> Integers:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -39,6 +37,10 @@ from hummingbit.index.passages import (
 from hummingbit.index.questions import Question
 from hummingbit.index.records import EncodedQueries, Query
 from hummingbit.index.schema import Description
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing.connection import Connection
 
 # From documents and queries to codes.
 
@@ -429,6 +431,9 @@ class EncodingPool:
         self._processes: ProcessPoolExecutor | None = None
         self._submitted = 0
         if jobs > 1 and encoder is not None:
+            import multiprocessing  # noqa: PLC0415 - a search starts no processes
+            from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
+
             context = multiprocessing.get_context("spawn")
             # The processes end when this end of the pipe is closed, be it by a kill of this one.
             alive, self._open = context.Pipe(duplex=False)

@@ -41,7 +41,6 @@ from hummingbit.index.names import (
     HYBRID,
 )
 from hummingbit.index.schema import Description
-from hummingbit.index.snapshots import restore
 from hummingbit.index.store.store import Store
 
 # A collection that stays hidden until it is complete.
@@ -264,6 +263,8 @@ class LocalCollections(StoredCollections):
             EncoderMismatch: if another encoder has the same name.
             StoreError: if the collection cannot be written.
         """
+        from hummingbit.index.snapshots import restore  # noqa: PLC0415 - it imports tarfile
+
         partial = self._begin(lambda path: restore(tar, path, name, self._encoders))
         return HiddenCollection(
             partial.stem,

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its modules are imported when they are used: scipy.sparse takes long
 
 from hummingbit.encoder.analyzers import WORDS, Analyzer
 from hummingbit.foundation.arrays import sorted_distinct
@@ -331,7 +330,9 @@ def build_segment(
     position_in_text = np.arange(len(numbers)) - np.repeat(ends[:-1], totals)
     in_opening = position_in_text < np.repeat(_opening_lengths(lengths), totals)
     counted = np.int32(ONCE) + in_opening.astype(np.int32)
-    table = scipy.sparse.csr_array((counted, columns, ends), shape=(len(rows), len(terms)))
+    from scipy.sparse import csr_array  # noqa: PLC0415 - it takes longer than a search
+
+    table = csr_array((counted, columns, ends), shape=(len(rows), len(terms)))
     table.sum_duplicates()
     table = table.tocsc()
     counts, positions = table.data.astype(np.int64), table.indices.astype(np.int32)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import numpy as np
 
 from hummingbit.corpus.document import Document, DocumentError, parse_document
+from hummingbit.corpus.field_types import FieldType
 from hummingbit.corpus.json_rows import EXPORT, read_json_lines
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import BadLine, ReadError, Row
 from hummingbit.corpus.stores import MIN_VECTOR_LENGTH, Point, read_milvus, read_qdrant, read_txtai
-from hummingbit.corpus.tables import FieldType
 from hummingbit.encoder.codes import (
     code_from_hex,
     code_to_hex,

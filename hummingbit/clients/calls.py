@@ -27,10 +27,11 @@ from hummingbit.clients.requests import (
     snapshot_path,
     without_none,
 )
-from hummingbit.service.schemas import responses
 
 if TYPE_CHECKING:
     import httpx
+
+    from hummingbit.service.schemas import responses
 
 
 class CodeArray(Protocol):

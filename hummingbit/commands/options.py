@@ -35,8 +35,6 @@ from hummingbit.index.names import (
 )
 
 with deferred_imports():
-    from hummingbit.corpus.json_rows import parse_strictly
-    from hummingbit.corpus.lines import LineError, open_bytes
     from hummingbit.encoder.artifact import check_destination
     from hummingbit.foundation.files import replacing
     from hummingbit.index.backend import AnyCollection, CollectionBackend
@@ -53,10 +51,10 @@ with deferred_imports():
 if TYPE_CHECKING:
     from hummingbit.clients.client import Client
     from hummingbit.corpus.document import Document
+    from hummingbit.corpus.field_types import FieldTypes
     from hummingbit.corpus.qrels import Qrels
     from hummingbit.corpus.readers import BadLine, Layout
     from hummingbit.corpus.survey import Survey
-    from hummingbit.corpus.tables import FieldTypes
     from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
     from hummingbit.local import LocalWorkbench
     from hummingbit.remote import RemoteCollection, RemoteEncoders, RemoteFolder
@@ -526,6 +524,8 @@ def open_input(file: str) -> Iterator[tuple[BinaryIO, str]]:
     if file == STANDARD:
         yield sys.stdin.buffer, "standard input"
         return
+    from hummingbit.corpus.lines import open_bytes  # noqa: PLC0415 - see above
+
     with naming(file):
         stream = open_bytes(Path(file))
     with stream:
@@ -748,6 +748,9 @@ def parse_json_option(option: str, text: str, hint: str = "") -> Any:
     Raises:
         OptionError: if it is not JSON, or gives a key twice; the message ends with the `hint`.
     """
+    from hummingbit.corpus.json_rows import parse_strictly  # noqa: PLC0415 - see above
+    from hummingbit.corpus.lines import LineError  # noqa: PLC0415
+
     try:
         return parse_strictly(text)
     except LineError as error:

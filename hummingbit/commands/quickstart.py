@@ -57,10 +57,11 @@ from hummingbit.installed_models import WITHOUT_MODEL
 
 with deferred_imports():
     from hummingbit.corpus.document import CONTENT_FIELDS, Document
+    from hummingbit.corpus.field_types import FieldTypes
     from hummingbit.corpus.layout import LABEL_NAMES, Layout, rank_of
     from hummingbit.corpus.readers import BadLine, read_documents
     from hummingbit.corpus.survey import Survey, survey
-    from hummingbit.corpus.tables import FieldTypes, separator_of
+    from hummingbit.corpus.tables import separator_of
     from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
     from hummingbit.encoder.encoder import Encoder
     from hummingbit.encoder.text_features import TextFeatures

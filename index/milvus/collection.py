@@ -29,7 +29,7 @@ import numpy as np
 
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.expiry import EXPIRES_AT
-from hummingbit.corpus.tables import FieldType
+from hummingbit.corpus.field_types import FieldType
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError

@@ -13,8 +13,8 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
+from hummingbit.corpus.grades import check_grade
 from hummingbit.corpus.labels import name_of
-from hummingbit.corpus.qrels import check_grade
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.foundation.times import now
 from hummingbit.index.errors import StoreError

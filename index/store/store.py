@@ -21,7 +21,7 @@ import numpy as np
 
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.expiry import EXPIRES_AT, expiry_of
-from hummingbit.corpus.tables import FieldType
+from hummingbit.corpus.field_types import FieldType
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import counted

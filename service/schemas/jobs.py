@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
-from hummingbit.corpus.qrels import MAX_GRADE
+from hummingbit.corpus.grades import MAX_GRADE
 from hummingbit.evaluation.report import Change, GateResult, Report
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.duplicates import MAX_SHINGLE

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hummingbit.corpus.qrels import MAX_GRADE
+from hummingbit.corpus.grades import MAX_GRADE
 from hummingbit.encoder.recipes import DOCUMENT_METHODS
 from hummingbit.service.schemas.common import FIRST_ERROR, FieldName, RequestModel, Strings
 

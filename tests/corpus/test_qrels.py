@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hummingbit import Collection
+from hummingbit.corpus.grades import (
+    MAX_GRADE,
+    check_grade,
+)
 from hummingbit.corpus.lines import ReadError
-from hummingbit.corpus.qrels import MAX_GRADE, check_grade, check_qrels, parse_qrels, read_qrels
+from hummingbit.corpus.qrels import (
+    check_qrels,
+    parse_qrels,
+    read_qrels,
+)
 from hummingbit.evaluation.evaluate import evaluate_run
 from hummingbit.evaluation.labelling.exchange import read_sheet
 from hummingbit.foundation.errors import InputError

@@ -15,9 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hummingbit.corpus.field_types import (
+    FieldType,
+    FieldTypes,
+)
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.readers import BadLine, ReadError, read_documents
-from hummingbit.corpus.tables import FieldType, FieldTypes
 
 CHINESE = "".join(f"{i},中国经济新闻第{i}条今天开始\n" for i in range(30))
 FRENCH = "".join(f"{i},L'élève français va à l'école {i} fois\n" for i in range(30))

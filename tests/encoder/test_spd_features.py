@@ -72,13 +72,13 @@ def rewrite(folder: Path, **spec: Any) -> None:
     [
         ({"orders": [4, 3, 3]}, "the first layer has 3 inputs; it must have 6"),
         ({"orders": [5, 3, 2]}, r"spd.0.weight is float32 \(4, 3\); it must be float32 \(5, 3\)"),
-        ({"orders": [4]}, "features.spd.orders: Tuple should have at least 2 items"),
+        ({"orders": [4]}, "features.orders: has the length 1; it must be from 2 to 16"),
         (
             {"orders": [4, 0, 2]},
-            "features.spd.orders.1: Input should be greater",
+            "features.orders.1: is 0; it must be from 1 to 512",
         ),
-        ({"orders": [4, 600, 2]}, "features.spd.orders.1: Input should be less than or equal"),
-        ({"floor": 0.0}, "features.spd.floor: Input should be greater than 0"),
+        ({"orders": [4, 600, 2]}, "features.orders.1: is 600; it must be from 1 to 512"),
+        ({"floor": 0.0}, "features: floor is 0; it must be above 0"),
         ({"floor": 2.0}, "does not give the recorded codes"),
     ],
 )

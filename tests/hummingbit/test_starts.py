@@ -43,6 +43,12 @@ def test_help_imports_only_what_declares_options(command: str) -> None:
     assert imported_by(help_of(command)) == set()
 
 
+def test_imports_of_the_library_wait_for_what_few_use() -> None:
+    unused = {"scipy", "pydantic", "torch", "sklearn", "httpx"}
+    for name in ("Collection", "SemanticHasher"):
+        assert not imported_by(f"from hummingbit import {name}") & unused
+
+
 def test_names_that_waited_are_those_of_a_plain_import() -> None:
     program = """
 import importlib, pkgutil, sys
