@@ -464,8 +464,12 @@ class SearchableCollection(ABC):
 
     def _reader(self, *, by_words: bool) -> Reader:  # noqa: ARG002 - some have no words
         """Return what reads questions by the words of the encoder, and `by_words` of documents."""
+        return Reader(None, self._encoder_of_texts)
+
+    @property
+    def _encoder_of_texts(self) -> Encoder | None:
         encoder = self.encoder
-        return Reader(None, encoder if encoder is not None and encoder.kind == "text" else None)
+        return encoder if encoder is not None and encoder.kind == "text" else None
 
     def _has_field(self, field: str, within: Filter | None) -> bool:
         """Tell whether a document has a field, or one that a filter allows."""
@@ -615,9 +619,10 @@ class Collection(SearchableCollection):
 
     def _reader(self, *, by_words: bool) -> Reader:
         """See :meth:`SearchableCollection._reader`."""
-        reader = super()._reader(by_words=False)
         lexical = self._searched.current_with_lexical().lexical if by_words else None
-        return reader if lexical is None else lexical.reader(reader.encoder)
+        if lexical is None:
+            return super()._reader(by_words=False)
+        return lexical.reader(self._encoder_of_texts)
 
     def complete(self, text: str, limit: int) -> list[str]:
         """See :meth:`hummingbit.index.backend.CollectionBackend.complete`."""

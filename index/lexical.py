@@ -1062,16 +1062,21 @@ class LexicalIndex:
         A word that no document has is the heaviest of those that stand for it, if there are any.
         """
         words = [word for word in query.words if word.weight]
-        if not words:
+        if not words or not query.average_length:
             return 0
-        counts = frequencies = np.array([word.repeats for word in words], dtype=np.float64)
-        if query.opening_twice:
-            before = np.cumsum(counts) - counts
-            frequencies = counts + np.clip(OPENING - before, 0, counts)
-        lengths = np.full(len(words), frequencies.sum())
-        saturations = saturation(frequencies, lengths, query.average_length)
-        weights = np.array([word.weight for word in words])
-        return round(float(np.rint(weights * UNIT * saturations) @ counts))
+        # Of so few numbers, numpy's functions take longer; the steps are those of saturation().
+        frequencies: list[int] = []
+        before = 0
+        for word in words:
+            of_opening = min(max(OPENING - before, 0), word.repeats) if query.opening_twice else 0
+            frequencies.append(word.repeats + of_opening)
+            before += word.repeats
+        norm = K1 * (1 - B + B * (sum(frequencies) / query.average_length))
+        parts = [
+            round(word.weight * UNIT * (tf / (tf + norm))) * word.repeats
+            for word, tf in zip(words, frequencies, strict=True)
+        ]
+        return sum(parts)
 
     def evidence(self, query: WeighedQuery) -> WordEvidence:
         """Return what the words of a query say of its scores, without what was added to them."""

@@ -417,14 +417,20 @@ class _Reading:
             yield from ((term, PART_WEIGHT) for term in parts)
 
     def _joined_words(self, pieces: Sequence[str]) -> Iterator[tuple[str, float]]:
-        """Yield the terms of words that a question writes apart, and how much they count."""
+        """Yield the terms of words that a question writes apart, and how much they count.
+
+        These are words of documents.
+        """
+        term_of, look_up = self._documents.term_of, self._documents.look_up
         for length in range(2, LONGEST_RUN + 1):
             for start in range(len(pieces) - length + 1):
                 run = pieces[start : start + length]
                 joined = "".join(run)
-                if len(joined) <= MAX_LENGTH:
-                    factor = FORM_WEIGHT if self._are_known(run) else 1.0
-                    yield self._documents.term_of(joined), factor
+                if len(joined) > MAX_LENGTH:
+                    continue
+                term = term_of(joined)
+                if look_up(term).frequency:
+                    yield term, FORM_WEIGHT if self._are_known(run) else 1.0
 
     def _are_known(self, words: Iterable[str]) -> bool:
         """Tell whether documents have those of some words that the question has as words."""

@@ -97,6 +97,8 @@ def split_words(text: str, analyzer: Analyzer) -> list[str]:
     The analyzer has the digits on either side as words. A version of which only these agree is
     another version.
     """
+    if not _may_have_numbers(text):
+        return analyzer.split(text)
     words: list[str] = []
     for chunk in analyzer.normalize(text).split():
         for name, number in _numbers_in(chunk):
@@ -106,12 +108,19 @@ def split_words(text: str, analyzer: Analyzer) -> list[str]:
 
 def split_pieces(text: str, analyzer: Analyzer) -> list[str]:
     """Return the runs of letters and digits of a text, in which a number is one run."""
+    if not _may_have_numbers(text):
+        return _RUN.of(text).findall(text.lower())
     pieces: list[str] = []
     for chunk in analyzer.normalize(text).lower().split():
         for name, number in _numbers_in(chunk):
             runs = _RUN.of(name).findall(name)
             pieces += runs if number is None else ("".join(runs),)
     return pieces
+
+
+def _may_have_numbers(text: str) -> bool:
+    """Tell quickly whether a text could have numbers, which are looked for between its spaces."""
+    return not text.isascii() or any(map(str.isdigit, text))
 
 
 def _numbers_in(chunk: str) -> Iterator[tuple[str, str | None]]:
