@@ -104,6 +104,7 @@ def _agreements(on: str, answers: Iterable[tuple[str, Hashable, Hashable]]) -> l
 FOLDS = 5
 SHARES = (0.25, 0.5, 0.75, 1.0)
 MIN_LABELS = 20
+MAX_LABELS = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +125,15 @@ class ExpectedGain:
 def expected_gain(pool: Pool) -> ExpectedGain | None:
     """Fit error = a · n^−b to five-fold cross-validation with shares of the labels.
 
-    Returns None below 20 labels or two classes. Documents that were labelled because they are hard
+    Of more than :data:`MAX_LABELS`, so many at random are read. Returns None below 20 labels or two
+    classes. Documents that were labelled because they are hard
     are harder than the rest, so the accuracy is usually a lower bound.
     """
-    n_labels = len(pool.labelled)
-    if n_labels < MIN_LABELS or len(np.unique(pool.classes)) < 2:
+    if len(pool.labelled) < MIN_LABELS or len(np.unique(pool.classes)) < 2:
         return None
+    order = np.random.default_rng(0).permutation(len(pool.labelled))[:MAX_LABELS]
+    n_labels = len(order)
     vectors = pool.vectors[pool.labelled]
-    order = np.random.default_rng(0).permutation(n_labels)
     curve = []
     for share in SHARES:
         n_correct, sizes = 0, []

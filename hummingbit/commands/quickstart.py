@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import random
 import re
 import shlex
 import shutil
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from statistics import median
 from textwrap import fill
@@ -50,21 +46,14 @@ from hummingbit.index.names import (
     BM25,
     LONG,
     RANKING_SUMMARIES,
-    SHIPPED_DISTRIBUTION,
     SHIPPED_NAME,
 )
 from hummingbit.installed_models import WITHOUT_MODEL
 
 with deferred_imports():
     from hummingbit.corpus.document import CONTENT_FIELDS, Document
-    from hummingbit.corpus.field_types import FieldTypes
-    from hummingbit.corpus.layout import LABEL_NAMES, Layout, rank_of
-    from hummingbit.corpus.readers import BadLine, read_documents
+    from hummingbit.corpus.layout import Layout
     from hummingbit.corpus.survey import Survey, survey
-    from hummingbit.corpus.tables import separator_of
-    from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
-    from hummingbit.encoder.encoder import Encoder
-    from hummingbit.encoder.text_features import TextFeatures
     from hummingbit.example_queries import example_queries
     from hummingbit.index.backend import CollectionBackend
     from hummingbit.index.catalog import (
@@ -73,131 +62,21 @@ with deferred_imports():
         AddAlias,
     )
     from hummingbit.index.data_folder import DataFolder
+    from hummingbit.index.first_reading import (
+        LONG_SHARE,
+        Corpus,
+        read_corpus,
+        shipped_encoder_reads,
+    )
     from hummingbit.index.ingestion import ingest
     from hummingbit.index.languages import DEFAULT_LANGUAGE, find_language
     from hummingbit.index.passages import (
         Passages,
-        size_of,
     )
 
 if TYPE_CHECKING:
     from hummingbit.corpus.qrels import Qrels
     from hummingbit.learning import Learning
-
-MAX_SAMPLE = 2000
-"""So many documents tell how long texts are, and in which language."""
-MIN_LABELLED = 20
-MAX_BAD_LINES = 3
-
-
-@dataclass
-class Corpus:
-    """What one reading of a source found, and a sample of its documents, in their order."""
-
-    source: Path
-    layout: Layout
-    field_types: FieldTypes
-    """What the fields of a table hold."""
-    count: int = 0
-    """Documents with text."""
-    sample: list[Document] = field(default_factory=list)
-    labels: Counter[str] = field(default_factory=Counter)
-    repeats: int = 0
-    """Documents with the text of an earlier one, but for case, spaces and signs at its end."""
-    bad_lines: list[BadLine] = field(default_factory=list)
-    """The first few."""
-    n_bad_lines: int = 0
-    n_without_text: int = 0
-    """Documents whose text is empty."""
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether the source has more documents than the sample."""
-        return self.count > len(self.sample)
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether there are enough labels, not the same on all documents, to learn from."""
-        return len(self.labels) > 1 and self.labels.total() >= MIN_LABELLED
-
-    @cached_property
-    def lengths(self) -> list[int]:
-        """How many terms each text of the sample has."""
-        return [len(VISIBLE.terms(document.text or "")) for document in self.sample]
-
-    def is_spaceless(self) -> bool:
-        """Return whether most texts of the sample have no spaces between words."""
-        n_spaceless = sum(is_spaceless(document.text or "") for document in self.sample)
-        return 2 * n_spaceless > len(self.sample)
-
-    def separated_labels(self) -> dict[str, str]:
-        """Return fields of the payload, named as labels, whose strings hold several values.
-
-        The values are what separates these.
-        """
-        names = {name for document in self.sample for name in document.payload}
-        cells = {
-            name: [
-                cell
-                for document in self.sample
-                if isinstance(cell := document.payload.get(name), str)
-            ]
-            for name in sorted(names)
-            if rank_of(name, LABEL_NAMES) is not None
-        }
-        separators = {name: separator_of(column) for name, column in cells.items()}
-        return {name: separator for name, separator in separators.items() if separator is not None}
-
-    def stored_documents(self) -> Iterator[Document]:
-        """Read the source again, and yield every document with text."""
-        documents = read_documents(
-            self.source, layout=self.layout, on_error="skip", field_types=self.field_types
-        )
-        for document in documents:
-            if _has_text(document):
-                yield document
-
-    def record_bad_line(self, bad: BadLine) -> None:
-        """Count a bad line, and keep it if it is one of the first."""
-        self.n_bad_lines += bad.n_lines
-        if len(self.bad_lines) < MAX_BAD_LINES:
-            self.bad_lines.append(bad)
-
-
-def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -> Corpus:
-    """Read a source once, leaving out bad lines; at most the sample stays in memory.
-
-    Every document is equally likely to be in the sample (reservoir sampling). The same source gives
-    the same sample.
-    """
-    corpus = Corpus(source, layout, FieldTypes())
-    rng = random.Random(0)  # noqa: S311 - no secret
-    chosen: list[tuple[int, Document]] = []
-    seen: set[int] = set()
-    documents = read_documents(
-        source,
-        layout=layout,
-        on_error="skip",
-        report=corpus.record_bad_line,
-        notice=notice,
-        field_types=corpus.field_types,
-    )
-    for document in documents:
-        if not _has_text(document):
-            corpus.n_without_text += 1
-            continue
-        text = " ".join((document.text or "").lower().split())
-        seen.add(hash(text.rstrip(TRAILING_SIGNS) or text))
-        corpus.labels.update(document.labels)
-        if len(chosen) < MAX_SAMPLE:
-            chosen.append((corpus.count, document))
-        elif (position := rng.randrange(corpus.count + 1)) < MAX_SAMPLE:
-            chosen[position] = (corpus.count, document)
-        corpus.count += 1
-    corpus.repeats = corpus.count - len(seen)
-    chosen.sort(key=lambda numbered: numbered[0])
-    corpus.sample = [document for _, document in chosen]
-    return corpus
 
 
 def name_of(source: Path) -> str:
@@ -207,19 +86,8 @@ def name_of(source: Path) -> str:
     return re.sub(r"[^a-z0-9_-]+", "-", stem).strip("-_") or "documents"
 
 
-def _has_text(document: Document) -> bool:
-    return bool(document.text and document.text.strip())
-
-
 MIN_DOCUMENTS = 50
-LONG_SHARE = 0.1
-"""If so many texts of the sample are long, they are split into passages."""
-TRAILING_SIGNS = " .,;:!?…。！？"
-MIN_KNOWN_SHARE = 0.6
-"""Texts of which the encoder that ships knows a smaller share of the words have words alone."""
 EXAMPLES = 3
-MAX_READ = 1000
-"""So many texts, and so many characters of each, tell which words are known."""
 MANY_WORDS = 1_000_000
 """With more, several processes encode."""
 MAX_CANDIDATES = 5
@@ -321,11 +189,9 @@ def _passages_for(corpus: Corpus, asked: Passages | bool | None) -> Passages | N
     """Return how to split the texts: as `asked`, or if that is None, by their lengths."""
     if asked is not None:
         return Passages.of(asked)
-    n_long = sum(size_of(document.text or "") > LONG for document in corpus.sample)
-    if n_long < LONG_SHARE * len(corpus.sample):
+    if corpus.long_share < LONG_SHARE:
         return None
-    share = n_long / len(corpus.sample)
-    about = f"{share:.0%} of the texts have more than {LONG:,} words"
+    about = f"{corpus.long_share:.0%} of the texts have more than {LONG:,} words"
     print(f"{about}: they are searched by passages (--passages no turns this off)")
     return Passages.of(AUTO)
 
@@ -337,7 +203,9 @@ def _index(
     texts = [document.text or "" for document in corpus.sample]
     language, is_sure = find_language(texts)
     is_other = is_sure and language != DEFAULT_LANGUAGE
-    is_read, line = shipped_encoder_reads(folder, texts, is_other_language=is_other)
+    is_there = folder.encoders.install_shipped() is not None
+    shipped = folder.encoders.load(SHIPPED_NAME) if is_there else None
+    is_read, line = shipped_encoder_reads(shipped, texts, is_other_language=is_other)
     _print_row("codes", line)
     collection = folder.create_collection(
         name,
@@ -360,33 +228,6 @@ def _jobs_for(corpus: Corpus) -> int:
         if sum(corpus.lengths) * corpus.count < MANY_WORDS * len(corpus.sample)
         else available_cores()
     )
-
-
-def shipped_encoder_reads(
-    folder: DataFolder, texts: Sequence[str], *, is_other_language: bool
-) -> tuple[bool, str]:
-    """Return whether the encoder that ships reads the texts, and a line that says so."""
-    if folder.encoders.install_shipped() is None:
-        return False, f"none, words alone: {SHIPPED_DISTRIBUTION} is not installed"
-    encoder = folder.encoders.load(SHIPPED_NAME)
-    if is_other_language:
-        return False, f"none, words alone: {SHIPPED_DISTRIBUTION} knows English only"
-    known = known_share(encoder, texts)
-    if known < MIN_KNOWN_SHARE:
-        knows = f"{SHIPPED_DISTRIBUTION} knows {known:.0%} of their words"
-        return False, f"none, words alone: {knows}"
-    return True, f"of what {SHIPPED_DISTRIBUTION} knows, {encoder.n_bits // 8} bytes a document"
-
-
-def known_share(encoder: Encoder, texts: Sequence[str]) -> float:
-    """Return which share of the words of texts an encoder knows as whole words."""
-    features = encoder.features
-    if not isinstance(features, TextFeatures):
-        return 1.0
-    known = frozenset(features.vocabulary)
-    read = features.analyzer.terms
-    words = [word for text in texts[:MAX_READ] for word in read(text[:MAX_READ])]
-    return sum(word in known for word in words) / max(len(words), 1)
 
 
 def _check_folder(folder: Path, source: Path) -> None:

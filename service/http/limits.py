@@ -22,7 +22,10 @@ from hummingbit.service.http.problems import ProblemError, problem_response
 from hummingbit.service.settings import Settings
 
 UPLOAD_PATH = "/v1/snapshots:upload"
-BULK_PATHS = ("/documents", "/documents:bulk", "/evaluate", "/labels/import")
+BULK_PATHS = (
+    *("/documents", "/documents:bulk", "/documents:file", "/files:survey"),
+    *("/evaluate", "/labels/import"),
+)
 # These respond however busy the service is.
 UNQUEUED_PATHS = {"/livez", "/readyz", "/metrics"}
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -30,9 +31,9 @@ PAGES = {
     "codes": "codes?collection={name}",
     "evaluation": "evaluation?collection={name}&run={run}",
     "comparison": "evaluation?collection={name}&run={run}&against={against}",
-    "judging": "judging?collection={name}&field=label",
+    "judging": "judging?collection={name}&field=-",
     "answers": "judging?collection={name}&mode=answers",
-    "retraining": "judging?collection={name}&mode=retrain",
+    "training": "training?collection={name}",
     "duplicates": "duplicates?collection={name}",
 }
 
@@ -258,8 +259,8 @@ def test_a_collection_without_encoder_is_offered_no_texts(browser: Browser, addr
         shown.open("search?collection=unencoded")
         kinds = page.get_by_role("group", name="Search by").get_by_role("button")
         assert kinds.all_inner_texts() == ["Document", "Examples", "Code"]
-        for mode in ("answers", "retrain"):
-            shown.open(f"judging?collection=unencoded&mode={mode}")
+        for route in ("judging?collection=unencoded&mode=answers", "training?collection=unencoded"):
+            shown.open(route)
             expect(
                 page.get_by_text("The documents of this collection come with codes")
             ).to_be_visible()
@@ -293,7 +294,7 @@ def test_a_collection_by_words_alone_is_searched_by_words(browser: Browser, addr
             shown.open(f"{name}?collection=by-words")
             expect(page.get_by_text("is searched by words alone")).to_be_visible()
             assert shown.violations() == []
-        shown.open("judging?collection=by-words&mode=retrain")
+        shown.open("training?collection=by-words")
         expect(page.get_by_text("no encoder yet")).to_be_visible()
         assert shown.violations() == []
         page.get_by_role("button", name="Train", exact=True).click()
@@ -623,7 +624,7 @@ def test_documents_are_labelled_by_keys_and_taken_back(
     labels = "/v1/collections/fresh/labels"
     with watched_page(browser, address) as shown:
         page = shown.page
-        shown.open("judging?collection=fresh")
+        shown.open("judging?collection=fresh&field=-")
         page.get_by_label("Your name", exact=True).fill("ada")
         page.keyboard.press("Tab")
         shown.settle()
@@ -665,21 +666,172 @@ def test_the_agreement_of_two_judges_fits_beside_the_document(
     ]
     client.put("/v1/collections/agreed/labels", json={"labels": labels}).raise_for_status()
     with watched_page(browser, address) as shown:
-        shown.open("judging?collection=agreed")
+        shown.open("judging?collection=agreed&field=-")
         table = shown.page.locator(".scroll[aria-label=Agreement]")
         expect(table.locator("tbody tr")).to_contain_text("almost perfect")
         assert table.evaluate("table => table.scrollWidth - table.clientWidth") == 0
         shown.check()
 
 
-def test_labels_that_documents_brought_are_offered(browser: Browser, address: str) -> None:
+def test_labels_that_documents_brought_count_and_are_offered(
+    browser: Browser, address: str
+) -> None:
     with watched_page(browser, address) as shown:
+        page = shown.page
         shown.open("judging?collection=plain")
-        progress = shown.page.get_by_role("region", name="Progress")
-        expect(progress).to_contain_text("Documents have labels in label, such as")
-        progress.get_by_role("button", name="Use these labels").click()
-        expect(shown.page.get_by_label("Label field")).to_have_value("label")
+        progress = page.get_by_role("region", name="Progress")
+        expect(page.get_by_label("Label field")).to_have_value("label")
         expect(progress).to_contain_text("120 of 120")
+        expect(page.get_by_text("Every document has a label in label")).to_be_visible()
+        page.get_by_role("button", name="Label by hand all the same").click()
+        expect(page.get_by_label("Label field")).to_have_value("")
+        expect(progress).to_contain_text("0 of 120")
+        choices = page.locator(".choices button")
+        expect(choices.filter(has_text="bread")).to_have_count(1)
+        expect(choices.filter(has_text="algebra")).to_have_count(1)
+        page.get_by_role("link", name="Train an encoder on these labels").click()
+        expect(page.locator("main h1")).to_have_text("Training")
+        expect(page.get_by_text("Labelled: 120 of 120 documents")).to_be_visible()
+        shown.check()
+
+
+def as_csv() -> str:
+    rows = (f"n{at};{text} and {text};{'odd' if at % 2 else 'even'};{at}.5" for at, text in TEXTS)
+    return "\n".join(["key;description;category;price", *rows])
+
+
+TEXTS = [*enumerate(random_texts(30))]
+DROP = """([name, content]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([content], name));
+  for (const kind of ["dragenter", "dragover", "drop"]) {
+    const event = new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true });
+    document.querySelector("main").dispatchEvent(event);
+  }
+}"""
+
+
+def test_a_file_that_is_dropped_becomes_a_collection(browser: Browser, tmp_path: Path) -> None:
+    with (
+        running_service(make_data_folder(tmp_path)) as client,
+        watched_page(
+            browser, str(client.base_url).rstrip("/"), width=390, bypass_csp=True
+        ) as shown,
+    ):
+        page = shown.page
+        shown.open("overview")
+        page.evaluate(DROP, ["Früchte 2026.csv", as_csv()])
+        expect(page.locator(".found dd").first).to_have_text("30")
+        assert "key" in page.locator(".found dd").all_inner_texts()
+        expect(page.get_by_label(re.compile("^Text"))).to_contain_text("found: description")
+        label = page.get_by_label(re.compile("^Label"))
+        expect(label).to_contain_text("found: category: 2 labels")
+        expect(page.get_by_role("list", name="First documents")).to_contain_text("n0 even")
+        expect(page.get_by_label("Name", exact=True)).to_have_value("fruchte-2026")
+        expect(page.get_by_text("which takes 50 different ones")).to_be_visible()
+        shown.settle()
+        assert shown.overflow() <= 0
+        assert shown.violations() == []
+        page.get_by_role("button", name="Create the collection").click()
+        expect(page.get_by_text("30 documents indexed")).to_be_visible()
+        page.get_by_role("link", name="Search fruchte-2026").click()
+        page.get_by_label("Query", exact=True).fill(TEXTS[3][1])
+        page.get_by_role("button", name="Search", exact=True).click()
+        expect(page.locator(".hit .id").first).to_have_text("n3")
+        shown.open("overview")
+        page.locator("input[type=file]").set_input_files(
+            {"name": "a.json", "mimeType": "application/json", "buffer": b"[["}
+        )
+        expect(page.get_by_role("alert")).to_contain_text("a.json")
+        assert [problem for problem in shown.problems if "422" not in problem] == []
+
+
+def test_codes_are_learned_from_a_file_while_it_is_searched(
+    browser: Browser, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    lines = [
+        json.dumps({"text": f"{document.text} {at}", "label": document.labels[0]})
+        for at, document in enumerate(topic_documents(80, 0, "train"))
+    ]
+    with (
+        running_service(make_data_folder(tmp_path)) as client,
+        watched_page(browser, str(client.base_url).rstrip("/")) as shown,
+    ):
+        page = shown.page
+        shown.open("overview")
+        page.evaluate(DROP, ["topics.jsonl", "\n".join(lines)])
+        page.get_by_role("button", name="Create the collection").click()
+        expect(page.get_by_text("80 documents indexed")).to_be_visible()
+        expect(page.get_by_text("searches are answered meanwhile")).to_be_visible()
+        learned = page.get_by_text("is searched by the codes that were learned")
+        expect(learned.or_(page.get_by_text("keeps its codes"))).to_be_visible(timeout=200_000)
+        shown.check()
+
+
+def test_the_overview_fits_a_phone(browser: Browser, address: str) -> None:
+    with watched_page(browser, address, width=390) as shown:
+        shown.open("overview")
+        tables = shown.page.locator(".scroll")
+        assert tables.count() >= 3
+        for table in tables.all():
+            assert table.evaluate("table => table.scrollWidth - table.clientWidth") <= 0
+        health = shown.page.get_by_role("group", name="Collections").locator(".tag").first
+        expect(health).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_tools_of_a_map_cover_no_point(browser: Browser, address: str, width: int) -> None:
+    with watched_page(browser, address, width=width) as shown:
+        shown.open("map?collection=plain")
+        tools = shown.page.locator(".canvas .tools").bounding_box()
+        drawn = shown.page.locator("canvas").bounding_box()
+        assert tools is not None
+        assert drawn is not None
+        assert tools["y"] + tools["height"] <= drawn["y"] + 1
+        assert drawn["height"] > 200
+
+
+def test_without_labels_the_nearest_are_relevant_and_the_level_is_gated(
+    browser: Browser, tmp_path: Path
+) -> None:
+    vectors = np.random.default_rng(0).normal(size=(30, 16))
+    documents = [{"id": f"v{row}", "vector": vector.tolist()} for row, vector in enumerate(vectors)]
+    with (
+        running_service(make_data_folder(tmp_path)) as client,
+        watched_page(browser, str(client.base_url).rstrip("/")) as shown,
+    ):
+        page = shown.page
+        settings = {"encoder": "sign", "dimensions": 16}
+        client.put("/v1/collections/v", json=settings).raise_for_status()
+        put = client.put("/v1/collections/v/documents", json={"documents": documents})
+        put.raise_for_status()
+        shown.open("evaluation?collection=v")
+        page.get_by_role("button", name="Run an evaluation").click()
+        page.get_by_label("Relevant").select_option("nearest")
+        page.get_by_role("button", name="Run", exact=True).click()
+        level = page.get_by_role("region", name="Where codes do not rank as vectors do")
+        expect(level).to_contain_text("Coherence level")
+        expect(level).to_contain_text("Between encoders of one method it follows P@100")
+        page.get_by_text("Check against a gate").click()
+        for least, status in (("0.1", "passed"), ("1", "failed")):
+            page.get_by_label("Gate TOML").fill(f"[metrics.coherence]\nmin = {least}")
+            page.get_by_role("button", name="Apply the gate").click()
+            expect(page.locator(".note").filter(has_text="coherence is")).to_contain_text(status)
+        shown.check()
+
+
+def test_a_chart_of_one_point_is_a_sentence(
+    browser: Browser, address: str, client: httpx.Client, runs: dict[str, list[str]]
+) -> None:
+    encoder = client.get("/v1/encoders/words").json()
+    with watched_page(browser, address) as shown:
+        answer = {**encoder, "trained_on": {"labelled": 20}}
+        shown.page.route("**/v1/encoders/words", lambda route: route.fulfill(json=answer))
+        shown.open(f"evaluation?collection=plain&run={runs['plain'][0]}")
+        panel = shown.page.get_by_role("region", name="Quality by number of labels")
+        expect(panel).to_contain_text("at 20 labels trained on. A curve takes more than one point")
+        assert panel.locator(".chart").count() == 0
         shown.check()
 
 
@@ -804,9 +956,9 @@ def test_what_a_role_may_not_do_is_not_offered(
         fill(client, "plain", [f"document-{position}" for position in range(40)])
         with watched_page(browser, str(client.base_url), key=key) as shown:
             page = shown.page
-            shown.open("judging?collection=plain&mode=retrain")
+            shown.open("judging?collection=plain&field=-")
             expect(page.get_by_text("may read but not label")).to_be_visible()
-            assert page.get_by_role("button", name="Retrain").count() == 0
+            assert page.get_by_role("link", name="Train an encoder").count() == 0
             assert page.get_by_role("button", name="Use this label").count() == 0
             shown.open("duplicates?collection=plain")
             page.get_by_label("compare texts too").uncheck()
@@ -814,8 +966,12 @@ def test_what_a_role_may_not_do_is_not_offered(
             page.get_by_role("button", name="Find near-duplicates").click()
             expect(page.locator(".cluster")).to_be_visible(timeout=30_000)
             assert page.get_by_role("button", name="Delete").count() == 0
+            shown.open("training?collection=plain")
+            expect(page.get_by_text("Training takes a key with the role admin")).to_be_visible()
+            assert page.get_by_role("button", name="Retrain").count() == 0
             shown.open("overview")
             assert page.get_by_role("heading", name="Snapshots").count() == 0
+            assert page.get_by_role("heading", name="New collection").count() == 0
             shown.check()
 
 
@@ -844,7 +1000,7 @@ def test_documents_are_labelled_by_keyboard_without_seeing_the_true_label(
     client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
     with watched_page(browser, address) as shown:
         page = shown.page
-        shown.open("judging?collection=keys")
+        shown.open("judging?collection=keys&field=-")
         expect(page.locator(".subject")).to_be_visible()
         expect(page.get_by_text("year 2020")).to_be_visible()
         expect(page.locator(".subject").get_by_text("secret class")).to_have_count(0)
@@ -895,13 +1051,19 @@ def test_an_encoder_is_retrained_compared_and_accepted_without_a_mouse(
         client.put(f"{path}/labels", json={"labels": labels}).raise_for_status()
         with watched_page(browser, str(client.base_url).rstrip("/")) as shown:
             page, keyboard = shown.page, shown.page.keyboard
-            shown.open("judging?collection=books-1")
+            shown.open("judging?collection=books-1&field=-")
             tab_to(page.locator(".subject"))
             for labelled in ("1 document", "2 documents"):
                 keyboard.press("1")
                 expect(page.get_by_text(f"{labelled} labelled in this session")).to_be_visible()
-            tab_to(page.get_by_role("button", name="Retrain", exact=True))
+            tab_to(page.get_by_role("link", name="Train an encoder on these labels"))
             keyboard.press("Enter")
+            label_field = page.get_by_label("Label field")
+            tab_to(label_field)
+            keyboard.press("Control+A")
+            keyboard.press("Delete")
+            keyboard.press("Enter")
+            expect(page.get_by_text("documents, by hand.")).to_be_visible()
             for label, value in (("Minimum gain", "-1"), ("Epochs", "2")):
                 tab_to(page.get_by_label(label))
                 keyboard.press("Control+A")

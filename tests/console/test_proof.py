@@ -114,7 +114,8 @@ def test_pictures_of_every_page(browser: Browser, demo: httpx.Client) -> None:
         "codes": "codes?collection=docstrings",
         "evaluation": f"evaluation?collection=docstrings&run={runs[0]}",
         "comparison": f"evaluation?collection=docstrings&run={runs[0]}&against={runs[1]}",
-        "judging": "judging?collection=docstrings",
+        "judging": "judging?collection=docstrings&field=-",
+        "training": "training?collection=docstrings",
         "duplicates": "duplicates?collection=docstrings",
     }
     PICTURES.mkdir(parents=True, exist_ok=True)
@@ -138,11 +139,11 @@ def test_from_judgements_to_a_new_encoder_behind_the_alias(
     with watched_page(browser, address_of(demo)) as shown:
         page = shown.page
         page.set_default_timeout(120_000)
-        shown.open("judging?collection=docstrings")
+        shown.open("judging?collection=docstrings&field=-")
         for _ in range(LABELLED):
             label_one(page, demo)
         print(f"\n{LABELLED} documents labelled in {time.monotonic() - began:.0f} s")
-        page.get_by_role("button", name="Retrain", exact=True).click()
+        shown.open("training?collection=docstrings&field=-")
         page.get_by_label("Alias to move").fill("docs")
         page.get_by_label("Minimum gain").fill("-1")
         page.get_by_label("Epochs").fill("2")
@@ -159,7 +160,7 @@ def test_from_judgements_to_a_new_encoder_behind_the_alias(
         print(f"the new encoder is live after {time.monotonic() - began:.0f} s")
         shown.open(f"search?collection={live}&q=nearest+neighbours+of+points")
         expect(page.locator(".hit").first).to_be_visible()
-        shown.open("judging?collection=docstrings&mode=retrain")
+        shown.open("training?collection=docstrings")
         page.get_by_role("button", name="Move the alias back").click()
         expect(page.get_by_text(f"The alias docs points to {before} again")).to_be_visible()
         shown.check()
@@ -268,7 +269,7 @@ def prepare_pages(client: httpx.Client) -> dict[str, tuple[str, str]]:
         "codes": ("codes?collection=large", ".chart"),
         "evaluation": (f"evaluation?collection=large&run={run}", ".plots .chart"),
         "comparison": (f"evaluation?collection=large&run={run}&against={against}", ".wins"),
-        "judging": ("judging?collection=large", "[data-document]"),
+        "judging": ("judging?collection=large&field=-", "[data-document]"),
         "duplicates": ("duplicates?collection=large", ".cluster"),
     }
 

@@ -54,6 +54,7 @@ const readJson = async (response) => (response.status === 204 ? null : response.
 export const get = async (path, options) => readJson(await send("GET", path, options));
 export const post = async (path, body, options) => readJson(await send("POST", path, { body, ...options }));
 export const put = async (path, body, options) => readJson(await send("PUT", path, { body, ...options }));
+export const remove = async (path, options) => readJson(await send("DELETE", path, options));
 export const bytes = async (path) => (await send("GET", path, { accept: "*/*" })).arrayBuffer();
 export const text = async (path) => (await send("GET", path, { accept: "*/*" })).text();
 

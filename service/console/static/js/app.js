@@ -10,6 +10,7 @@ const PAGES = [
   ["codes", "Codes", () => import("./pages/codes.js")],
   ["evaluation", "Evaluation", () => import("./pages/evaluation.js")],
   ["judging", "Judging", () => import("./pages/judging.js")],
+  ["training", "Training", () => import("./pages/training.js")],
   ["duplicates", "Duplicates", () => import("./pages/duplicates.js")],
 ];
 // The scripts of the other pages are loaded once the first page has had time to load.

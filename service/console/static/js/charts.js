@@ -71,6 +71,11 @@ export function Lines({ series, label, xLabel, height = 220, log = false, most, 
   const x = (value) => LEFT + 8 + ((width - LEFT - 24) * (scale(value) - first)) / (last - first || 1);
   const path = (list, column) => list.map((point, index) => `${index ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[column]).toFixed(1)}`).join("");
   const labels = [...new Set(points.map(([value]) => value))].sort((a, b) => a - b);
+  // The reference stays, for when there are more.
+  if (labels.length < 2) {
+    const said = series.map((line) => `${line.name} is ${line.points.map(([, value]) => figure(value)).join(" and ")}`).join(", ");
+    return html`<p class="what" ref=${element}>${said}, at ${nice(labels[0])}${xLabel ? ` ${xLabel}` : ""}. A curve takes more than one point.</p>`;
+  }
   const every = Math.ceil(labels.length / Math.max(1, Math.floor((width - LEFT) / 60)));
   const kinds = ["one", "two", "three"];
   return html`<${Frame} element=${element} width=${width} label=${label} height=${height} rows=${rows} y=${y} xLabel=${xLabel}>

@@ -2,13 +2,13 @@
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { get, pathOf, post, text } from "./api.js";
 import { count, figure, percent, plural, short, signed } from "./format.js";
+import { GateForm, GateResults } from "./gate.js";
 import { Button, Failure, Field, Note, Panel, Select, Table, Tag, Waiting, useLoaded } from "./parts.js";
 import { fullName, measureOf, primaryOf } from "./report.js";
 
 const PAGE = 25;
 
 function Changes({ run, baseline, gate, onGate }) {
-  const [typed, setTyped] = useState(gate);
   const { data, error } = useLoaded(
     () => post(`v1/evaluations/${run.job.id}/compare`, { baseline: baseline.job.id, gate: gate.trim() || null }),
     [run.job.id, baseline.job.id, gate],
@@ -29,13 +29,8 @@ function Changes({ run, baseline, gate, onGate }) {
       ${!data && !error && html`<${Waiting} what="Comparing" />`}
       <${Failure} error=${error} />
       ${data?.notes.filter((note) => note !== data.warning).map((note) => html`<${Note}>${note}<//>`)}
-      ${data?.gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : result.status === "warned" ? "warn" : "bad"}><b>${result.status}</b> ${fullName(result.metric)}: ${result.sentence}<//>`)}
-      <details open=${gate !== ""}><summary>Check against a gate</summary>
-        <form class="stack" onSubmit=${(event) => { event.preventDefault(); onGate(typed); }}>
-          <${Field} label="Gate" hint="TOML, as for hummingbit evaluate --gate">
-            <textarea class="mono" rows="4" spellcheck=${false} value=${typed} placeholder=${`[metrics."${measureOf(primaryOf(run.report))}"]\nmin = 0.6\nmax_drop = 0.01`} onInput=${(event) => setTyped(event.currentTarget.value)}></textarea><//>
-          <div><button class="button small" type="submit">Apply the gate</button></div>
-        </form></details>
+      ${data && html`<${GateResults} results=${data.gate} />`}
+      <${GateForm} gate=${gate} onGate=${onGate} example=${`[metrics."${measureOf(primaryOf(run.report))}"]\nmin = 0.6\nmax_drop = 0.01`} />
     </div>
   <//>`;
 }

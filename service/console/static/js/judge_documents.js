@@ -8,6 +8,7 @@ import { Button, Failure, Field, Note, Panel, Select, Waiting } from "./parts.js
 
 const AHEAD = 12;
 const LOW = 4;
+const MOST_KNOWN = 40;
 const METHODS = [
   ["herding", "close to many uncertain ones"], ["margin", "smallest margin"], ["random", "random"], ["second-opinion", "second opinion"],
 ];
@@ -44,11 +45,12 @@ function Choices({ document, choices, onChoose, disabled }) {
     ${place < 9 && html`<kbd>${place + 1}</kbd>`}<span>${name}</span>${probability.has(name) && html`<span class="what">${percent(probability.get(name), 0)}</span>`}</button>`)}</div>`;
 }
 
-export function DocumentJudge({ collection, who, field, can, onChanged }) {
+export function DocumentJudge({ collection, who, field, known = [], isDone, can, onChanged, onByHand }) {
   const [method, setMethod] = useState("herding");
   const [queue, setQueue] = useState(null);
   const [classes, setClasses] = useState([]);
-  const [added, setAdded] = useState([]);
+  // The labels that documents brought can be chosen, too.
+  const [added, setAdded] = useState(known.slice(0, MOST_KNOWN));
   const [newLabel, setNewLabel] = useState("");
   const [past, setPast] = useState([]);
   const [error, setError] = useState(null);
@@ -130,7 +132,7 @@ export function DocumentJudge({ collection, who, field, can, onChanged }) {
         <${Failure} error=${error} />
         ${!writes && html`<${Note}>This key may read but not label.<//>`}
         ${!queue && html`<${Waiting} what="Choosing documents to label" />`}
-        ${queue && !current && !error && html`<${Note}>${field ? html`Every document has a label in <b>${field}</b> or from a person, or this order suggests no more. A retraining can begin.` : "This order suggests no more documents."}<//>`}
+        ${queue && !current && !error && html`<${Note}>${field ? html`${isDone ? html`Every document has a label in <b>${field}</b> or from a person.` : "This order suggests no more documents."} <${Button} kind="small" onClick=${onByHand}>Label by hand all the same<//>` : "This order suggests no more documents."}<//>`}
         ${current && html`
           <div class="row"><b class="break">${current.id}</b> <${Payload} payload=${unlabelled(current.payload, choices, field)} />
             <span class="what">${current.bucket > 1 ? `${count(current.bucket)} documents have this code` : "no other document has this code"}</span></div>

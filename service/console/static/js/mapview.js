@@ -171,10 +171,14 @@ export function MapView({ points, labels, by, only, selected, rings, cross, onSe
     const [right, low] = raster.place(canvas.current.clientWidth, canvas.current.clientHeight);
     onSelect(within(points, [[left, top], [right, top], [right, low], [left, low]]));
   };
-  return html`<div class="panel canvas">
+  return html`<div class="panel canvas"><div class="drawing">
     <canvas ref=${canvas} tabindex="0" role="img" style=${{ cursor: mode === "lasso" ? "crosshair" : "grab" }}
       aria-label=${`Map of ${count(points.count)} distinct codes. The arrow keys move it, plus and minus zoom, 0 shows all codes.`}
       onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerLeave=${() => setTip(null)} onKeyDown=${key}></canvas>
+    ${tip &&
+    html`<div class="tip" style=${{ left: `${Math.max(0, Math.min(tip.left + 14, canvas.current.clientWidth - 220))}px`, top: `${Math.min(tip.top + 14, canvas.current.clientHeight - 60)}px` }}>
+      <b>${labelOf(labels, tip.point)}</b><br />${plural(points.documents[tip.point], "document")}
+    </div>`}</div>
     <div class="tools">
       <div class="segments" role="group" aria-label="Effect of dragging">
         <button type="button" aria-pressed=${String(mode === "move")} onClick=${() => setMode("move")}>Move</button>
@@ -185,9 +189,5 @@ export function MapView({ points, labels, by, only, selected, rings, cross, onSe
       <${Button} kind="small" onClick=${fit}>Show all<//>
       <${Button} kind="small" onClick=${inView}>Select all in view<//>
     </div>
-    ${tip &&
-    html`<div class="tip" style=${{ left: `${Math.max(0, Math.min(tip.left + 14, canvas.current.clientWidth - 220))}px`, top: `${Math.min(tip.top + 14, canvas.current.clientHeight - 60)}px` }}>
-      <b>${labelOf(labels, tip.point)}</b><br />${plural(points.documents[tip.point], "document")}
-    </div>`}
   </div>`;
 }

@@ -45,7 +45,7 @@ export const Empty = ({ title, children }) =>
   html`<div class="empty"><h2>${title}</h2><p>${children}</p></div>`;
 
 export const NoCollection = () =>
-  html`<${Empty} title="No collection yet"><code>hummingbit index build</code> creates one from your documents.<//>`;
+  html`<${Empty} title="No collection yet">The <a href="#/overview">overview</a> makes one from a file, as <code>hummingbit quickstart</code> does.<//>`;
 
 export const NoDocuments = () =>
   html`<${Empty} title="No documents yet"><code>hummingbit index add</code> adds documents to this collection.<//>`;
@@ -104,10 +104,10 @@ export function Panel({ title, what, actions, children, class: name }) {
   </section>`;
 }
 
-/** A table that scrolls within itself. A column is {name, title, number, show(row)}. */
-export function Table({ label, columns, rows, keyOf, empty = "Nothing yet.", onRow, marked }) {
+/** A table that scrolls within itself, or `stacks` its cells where it is narrow. A column is {name, title, number, show(row)}. */
+export function Table({ label, columns, rows, keyOf, empty = "Nothing yet.", onRow, marked, stacks }) {
   if (!rows.length) return html`<p class="nothing">${empty}</p>`;
-  return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>
+  return html`<div class=${classes("scroll", stacks && "stacks")} tabindex="0" role="group" aria-label=${label}>
     <table>
       <thead><tr>${columns.map((column) => (column.title ? html`<th scope="col" class=${column.number && "number"}>${column.title}</th>` : html`<td></td>`))}</tr></thead>
       <tbody>
@@ -117,7 +117,7 @@ export function Table({ label, columns, rows, keyOf, empty = "Nothing yet.", onR
             class=${classes(onRow && "open", marked?.(row) && "marked")}
             onClick=${onRow && (() => onRow(row))}
           >
-            ${columns.map((column) => html`<td class=${classes(column.number && "number", column.class)}>${column.show(row, place)}</td>`)}
+            ${columns.map((column) => html`<td class=${classes(column.number && "number", column.class)} data-title=${column.title}>${column.show(row, place)}</td>`)}
           </tr>`,
         )}
       </tbody>
@@ -127,12 +127,20 @@ export function Table({ label, columns, rows, keyOf, empty = "Nothing yet.", onR
 
 export const Tag = ({ kind = "", children, title }) => html`<span class=${classes("tag", kind)} title=${title}>${children}</span>`;
 
+/** Seconds as a person would say them. */
+const rounded = (seconds) => (seconds < 10 ? Math.max(1, Math.round(seconds)) : Math.round(seconds / 5) * 5);
+
+/** A bar, and about how long the step will take once enough of it is done. */
 export function Progress({ job }) {
   const { done, total, percent, step } = job.progress;
+  const began = useRef({ step: null, time: 0, percent: 0 });
+  if (began.current.step !== step) began.current = { step, time: performance.now(), percent: percent ?? 0 };
+  const gained = (percent ?? 0) - began.current.percent;
+  const left = gained >= 5 ? ((performance.now() - began.current.time) * (100 - percent)) / gained / 1000 : null;
   const text = total ? `${count(done)} of ${count(total)}` : step || "";
   return html`<div class="progress">
     <progress max="100" value=${percent ?? undefined} aria-label=${`${job.kind} ${job.collection}`}></progress>
-    <span>${step && total ? `${step}, ` : ""}${text}</span>
+    <span>${step && total ? `${step}, ` : ""}${text}${left > 1 ? `, about ${rounded(left)} s left` : ""}</span>
   </div>`;
 }
 

@@ -1,8 +1,9 @@
 // A report of an evaluation: figures with intervals, plots, classes and the worst queries.
 import { html, useState } from "./lib.js";
-import { get, save, text } from "./api.js";
+import { get, post, save, text } from "./api.js";
 import { Legend, Lines } from "./charts.js";
 import { count, figure, percent, plural, short } from "./format.js";
+import { GateForm, GateResults } from "./gate.js";
 import { Failure, Note, Panel, Table, useLoaded } from "./parts.js";
 
 const FORMATS = [["json", "application/json"], ["markdown", "text/markdown"], ["html", "text/html"], ["junit", "application/xml"], ["trec", "text/plain"]];
@@ -81,7 +82,7 @@ function Incoherent({ coherence }) {
     { title: "Its rank by code", number: true, show: (row) => count(Math.round(row.rank)) },
     { title: "Nearest code", show: (row) => row.encoder_nearest },
   ];
-  const level = `Coherence level ${figure(coherence.level)} [${figure(coherence.interval[0])}, ${figure(coherence.interval[1])}] with ${coherence.teacher}, of ${plural(coherence.documents, "document")}: 1 is the same order by codes as by vectors, .667 is chance.${coherence.learned ? ` These are values of training data: the encoder learned from ${count(coherence.learned)}.` : ""}`;
+  const level = `Coherence level ${figure(coherence.level)} [${figure(coherence.interval[0])}, ${figure(coherence.interval[1])}] with ${coherence.teacher}, of ${plural(coherence.documents, "document")}: 1 is the same order by codes as by vectors, .667 is chance. Between encoders of one method it follows P@100, across methods it need not.${coherence.learned ? ` These are values of training data: the encoder learned from ${count(coherence.learned)}.` : ""}`;
   return html`<${Panel} class="across" title="Where codes do not rank as vectors do" what=${level}><${Table} label="Documents of the lowest levels" columns=${columns} rows=${coherence.worst} keyOf=${(row) => row.id} /><//>`;
 }
 
@@ -97,6 +98,15 @@ function Classes({ report }) {
   return html`<${Panel} title="Classes" what="Worst first."><${Table} label="Classes" columns=${columns} rows=${rows} keyOf=${(row) => row.label} /><//>`;
 }
 
+/** A gate of this report alone: the lowest values that are accepted. */
+function Gate({ run }) {
+  const [gate, setGate] = useState("");
+  const { data, error } = useLoaded(async (signal) => (gate.trim() ? post(`v1/evaluations/${run.job.id}/compare`, { gate }, { signal }) : null), [gate]);
+  const measure = run.report.coherence ? "coherence" : `"${measureOf(primaryOf(run.report))}"`;
+  return html`<div class="stack">${data && html`<${GateResults} results=${data.gate} />`}<${Failure} error=${error} />
+    <${GateForm} gate=${gate} onGate=${setGate} example=${`[metrics.${measure}]\nmin = 0.6`} /></div>`;
+}
+
 export function Report({ run }) {
   const { report } = run;
   const gate = report.gate ?? [];
@@ -105,8 +115,9 @@ export function Report({ run }) {
     ${report.warning && html`<${Note} kind="bad"><b>${report.warning}</b><//>`}
     <${Panel} title=${report.subject.name} what=${`${plural(report.queries, "query", "queries")} against ${plural(report.subject.documents, "document")}${unlabelled ? ` (${count(unlabelled)} without a label)` : ""}; searches rank by ${ranking}${weight == null ? "" : `, weight of codes ${weight}`}; generation ${count(report.subject.generation)}. Relevance: ${report.relevance}.`} actions=${html`<${Save} run=${run} />`}>
       <${Figures} report=${report} />
-      ${gate.length > 0 && html`<div class="inside">${gate.map((result) => html`<${Note} kind=${result.status === "passed" ? "good" : "bad"}><b>${fullName(result.metric)}</b> ${result.sentence}<//>`)}</div>`}
+      ${gate.length > 0 && html`<div class="inside stack"><${GateResults} results=${gate} /></div>`}
       ${report.notes.length > 0 && html`<div class="inside stack">${report.notes.map((note) => html`<${Note}>${note}<//>`)}</div>`}
+      <div class="inside"><${Gate} run=${run} /></div>
     <//>
     <div class="plots"><${Curve} precision=${report.shape.precision} /><${Distances} shape=${report.shape} />${report.classes.length > 0 && html`<${Classes} report=${report} />`}${report.coherence && html`<${Incoherent} coherence=${report.coherence} />`}<${Worst} report=${report} /></div>`;
 }

@@ -1,7 +1,7 @@
 // Retraining: a job trains an encoder from the labels, a gate checks it, and a person confirms.
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { get, jobsOf, pathOf, post } from "./api.js";
-import { ago, figure, plural, signed } from "./format.js";
+import { ago, count, figure, plural, signed } from "./format.js";
 import { useJob } from "./jobs.js";
 import { Button, Failure, Field, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "./parts.js";
 
@@ -132,8 +132,8 @@ export function Retraining({ collection, about, field, onChanged, stats }) {
   return html`
     <${Panel} title="Retrain on these labels" what="A separate process trains an encoder on the labels, of which it holds out some. If the new encoder scores better on these than the one in use, it waits for your confirmation. Searches continue throughout.">
       <form class="inside stack retrain" onSubmit=${start}>
-        <p class="what">${stats ? `Labelled by hand: ${plural(stats.labelled, "document")}.${field ? ` For the others, the field ${field} counts.` : ""}` : ""}</p>
-        ${tooFew && html`<${Note}>Retraining needs at least ${FEWEST_LABELS} labelled documents with two different labels. Label some under Documents, or name a label field.<//>`}
+        <p class="what">${stats ? `Labelled: ${count(stats.labelled)} of ${plural(stats.documents, "document")}${field ? `, by hand or in the field ${field}` : ", by hand"}.` : ""}</p>
+        ${tooFew && html`<${Note}>Retraining needs at least ${FEWEST_LABELS} labelled documents with two different labels. Label some under Judging, or name a label field.<//>`}
         <div class="row">
           <${Field} label="Alias to move" hint="optional"><input size="14" disabled=${aliases.loading} value=${alias ?? known} onInput=${(event) => setAlias(event.currentTarget.value)} /><//>
           <${Field} label="Minimum gain" hint="in mAP@100"><input type="number" step="any" min="-1" max="1" value=${gain} onInput=${(event) => setGain(event.currentTarget.value)} /><//>

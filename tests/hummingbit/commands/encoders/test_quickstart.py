@@ -19,7 +19,6 @@ import pytest
 from hummingbit import SemanticHasher, load_encoder, training_methods
 from hummingbit.cli import main
 from hummingbit.commands import quickstart
-from hummingbit.commands.quickstart import read_corpus
 from hummingbit.comparison import choose_ranking
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.layout import Layout
@@ -37,6 +36,7 @@ from hummingbit.example_queries import example_queries
 from hummingbit.foundation.errors import install_command
 from hummingbit.index import catalog
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.first_reading import read_corpus
 from hummingbit.installed_models import MODEL_VARIABLE
 from hummingbit.training_methods import choose_model
 from tests.support.corpora import topic_documents

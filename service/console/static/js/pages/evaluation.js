@@ -31,9 +31,11 @@ function Runs({ runs, shown, setParams }) {
     { title: "Queries", number: true, show: ({ report }) => count(report?.queries) },
     { title: "Figures, tie-averaged", class: "wide", show: ({ job, report }) => report ? `${report.warning ? "training data: " : ""}${report.metrics.slice(0, 4).map((metric) => `${fullName(measureOf(metric))} ${figure(metric.expected)}`).join(", ")}` : job.error?.detail ?? "" },
     { title: "Finished", number: true, show: ({ job }) => ago(job.finished ?? job.created) },
-    { title: "", number: true, show: ({ job, report }) => report && html`<button type="button" class="button small" onClick=${() => setParams({ run: job.id, against: "" })}>Open</button>` },
+    { title: "", number: true, show: (run) => run.report && html`<div class="actions">
+      ${shown && run !== shown && html`<button type="button" class="button small" onClick=${() => setParams({ run: shown.job.id, against: run.job.id })}>Compare</button>`}
+      <button type="button" class="button small" onClick=${() => setParams({ run: run.job.id, against: "" })}>Open</button></div>` },
   ];
-  return html`<${Panel} title="Reports"><${Table} label="Reports" columns=${columns} rows=${runs} keyOf=${({ job }) => job.id}
+  return html`<${Panel} title="Reports"><${Table} stacks label="Reports" columns=${columns} rows=${runs} keyOf=${({ job }) => job.id}
     marked=${({ job }) => job.id === shown?.job.id} empty="No evaluation has run yet." /><//>`;
 }
 

@@ -1,12 +1,12 @@
 // Judging: one document or one answer at a time, with statistics beside it.
 import { html, useState } from "../lib.js";
-import { get, pathOf, post } from "../api.js";
+import { get, pathOf } from "../api.js";
 import { Lines } from "../charts.js";
-import { count, displayValue, figure, percent, plural, short } from "../format.js";
+import { count, figure, percent, plural } from "../format.js";
 import { AnswerJudge } from "../judge_answers.js";
-import { DocumentJudge, isLabelName } from "../judge_documents.js";
-import { Button, CollectionPicker, Failure, Field, NoCollection, NoDocuments, Note, Panel, Segments, Table, useLoaded } from "../parts.js";
-import { Retraining } from "../retraining.js";
+import { DocumentJudge } from "../judge_documents.js";
+import { useLabelField } from "../labelfield.js";
+import { CollectionPicker, Failure, Field, NoCollection, NoDocuments, Panel, Segments, Table, Waiting, useLoaded } from "../parts.js";
 
 const STORED = "hummingbit.judge";
 
@@ -17,25 +17,7 @@ function strength(kappa) {
   return steps.find(([least]) => kappa > least)?.[1] ?? "no better than chance";
 }
 
-/** The payload field that has a label by its name, and the values that some documents have in it. */
-async function knownLabels(collection, signal) {
-  const { documents } = await post(`${pathOf(collection)}/documents:scroll`, { limit: 50 }, { signal });
-  const payloads = documents.map((document) => document.payload ?? {});
-  const names = [...new Set(payloads.flatMap(Object.keys))].filter(isLabelName);
-  const field = names.find((name) => name === "label") ?? names[0];
-  const values = payloads.flatMap((payload) => [payload[field] ?? []].flat()).map(displayValue);
-  return field && { field, values: [...new Set(values)] };
-}
-
-/** An offer to count and to choose from the labels that the documents brought. */
-function KnownLabels({ collection, onUse }) {
-  const { data } = useLoaded((signal) => knownLabels(collection, signal), [collection]);
-  if (!data?.values.length) return null;
-  const some = data.values.slice(0, 4).map((value) => short(value, 24)).join(", ");
-  return html`<${Note}>Documents have labels in <b>${data.field}</b>, such as ${some}. <${Button} kind="small" onClick=${() => onUse(data.field)}>Use these labels<//><//>`;
-}
-
-function Stats({ stats, collection, field, onField }) {
+function Stats({ stats, field }) {
   const people = [
     { title: "Who", class: "break", show: (person) => person.who },
     { title: "Labels", number: true, show: (person) => count(person.labels) },
@@ -52,7 +34,7 @@ function Stats({ stats, collection, field, onField }) {
     <${Panel} title="Progress"><div class="inside stack"><dl class="facts">
       <div><dt>Labelled</dt><dd>${count(stats.labelled)} <small>of ${count(stats.documents)}</small></dd></div>
       <div><dt>Judgements</dt><dd>${count(stats.judgements)} <small>of ${plural(stats.queries, "query", "queries")}</small></dd></div>
-    </dl>${!field && stats.documents > 0 && html`<${KnownLabels} collection=${collection} onUse=${onField} />`}</div><//>
+    </dl>${field && html`<p class="what">Labels in the field <b>${field}</b> count, for documents that nobody has labelled.</p>`}</div><//>
     <${Panel} title="Expected gain" what="Cross-validated accuracy of a quick classifier, by the number of labels it learns from.">
       <div class="inside stack">${gain
         ? html`<p>The accuracy is ${percent(gain.accuracy)}. One more label is expected to add <b>${(100 * gain.per_label).toFixed(3)}</b> percentage points.
@@ -64,33 +46,36 @@ function Stats({ stats, collection, field, onField }) {
     ${stats.labels.length > 0 && html`<${Panel} title="Labels"><ul class="swatches plain inside">${stats.labels.slice(0, 30).map((label) => html`<li><span class="text">${label.label}</span><span class="what">${count(label.documents)}</span></li>`)}</ul><//>`}`;
 }
 
-function Workplace({ collection, about, mode, who, can, field, link, onField }) {
+function Workplace({ collection, about, mode, who, can, field, known, link, onByHand }) {
   const query = field ? `?${new URLSearchParams({ label_field: field })}` : "";
   const { data, error, reload } = useLoaded((signal) => get(`${pathOf(collection)}/labels/stats${query}`, { signal }), [collection, field]);
-  const Judge = { documents: DocumentJudge, answers: AnswerJudge, retrain: Retraining }[mode];
+  const Judge = mode === "answers" ? AnswerJudge : DocumentJudge;
   return html`<div class="judge">
-    <div class="stack">${data?.documents === 0 ? html`<${NoDocuments} />` : html`<${Judge} collection=${collection} who=${who} field=${field} can=${can} onChanged=${reload} link=${link} stats=${data} about=${about} />`}</div>
-    <div class="stack"><${Failure} error=${error} />${data && html`<${Stats} stats=${data} collection=${collection} field=${field} onField=${onField} />`}</div>
+    <div class="stack">${data?.documents === 0 ? html`<${NoDocuments} />` : html`<${Judge} collection=${collection} about=${about} who=${who} field=${field} known=${known} isDone=${data && data.labelled >= data.documents} can=${can} onChanged=${reload} onByHand=${onByHand} link=${link} />`}</div>
+    <div class="stack"><${Failure} error=${error} />${data && html`<${Stats} stats=${data} field=${field} />`}
+      ${can("admin") && html`<p class="what"><a href=${link("training", { collection })}>Train an encoder on these labels</a></p>`}</div>
   </div>`;
 }
 
-export default function Judging({ access, collections, collection, params, setParams, can, link }) {
+const MODES = [["documents", "Documents"], ["answers", "Answers"]];
+
+export default function Judging({ collections, collection, params, setParams, can, link }) {
   const [who, setWho] = useState(sessionStorage.getItem(STORED) ?? "");
-  const modes = [["documents", "Documents"], ["answers", "Answers"], ...(access.role === "admin" && !access.read_only ? [["retrain", "Retrain"]] : [])];
-  const mode = modes.some(([name]) => name === params.mode) ? params.mode : "documents";
+  const { field, shown, known, choose } = useLabelField(collection, params, setParams);
+  const mode = MODES.some(([name]) => name === params.mode) ? params.mode : "documents";
   const named = (event) => {
     setWho(event.currentTarget.value);
     sessionStorage.setItem(STORED, event.currentTarget.value);
   };
   return html`
     <div class="head"><h1>Judging</h1>
-      ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name })} />
-        <${Segments} label="What to judge" value=${mode} options=${modes} onChange=${(name) => setParams({ mode: name })} />
+      ${collection && html`<${CollectionPicker} collections=${collections} value=${collection} onChange=${(name) => setParams({ collection: name, field: "" })} />
+        <${Segments} label="What to judge" value=${mode} options=${MODES} onChange=${(name) => setParams({ mode: name })} />
         <span class="spacer"></span>
         <${Field} label="Your name" class="inline"><input size="12" maxlength="64" placeholder="the key's name" value=${who} onChange=${named} /><//>
-        <${Field} label="Label field" class="inline"><input size="10" placeholder="payload field" value=${params.field ?? ""} onChange=${(event) => setParams({ field: event.currentTarget.value })} /><//>`}
+        <${Field} label="Label field" class="inline"><input size="10" placeholder="by hand only" value=${shown} onChange=${(event) => choose(event.currentTarget.value)} /><//>`}
     </div>
-    ${collection
-      ? html`<${Workplace} about=${collections.find((each) => each.name === collection)} key=${`${collection} ${mode} ${who} ${params.field}`} collection=${collection} mode=${mode} who=${who.trim()} field=${params.field ?? ""} can=${can} link=${link} onField=${(field) => setParams({ field })} />`
-      : html`<${NoCollection} />`}`;
+    ${!collection ? html`<${NoCollection} />`
+      : field === null ? html`<${Waiting} />`
+      : html`<${Workplace} key=${`${collection} ${mode} ${who} ${field}`} collection=${collection} about=${collections.find((each) => each.name === collection)} mode=${mode} who=${who.trim()} field=${field} known=${known.values} can=${can} link=${link} onByHand=${() => choose("")} />`}`;
 }

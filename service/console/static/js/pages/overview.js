@@ -2,6 +2,7 @@
 import { html, useEffect, useState } from "../lib.js";
 import { get, pathOf, post } from "../api.js";
 import { ago, count, displayValue, figure, plural, short, size } from "../format.js";
+import { NewCollection } from "../newcollection.js";
 import { Button, Empty, Failure, Note, Panel, Progress, Table, Tag, Waiting, useLoaded } from "../parts.js";
 
 const KINDS = {
@@ -86,8 +87,8 @@ function Collections({ listed, unwritable, link }) {
   ];
   return html`<${Panel} title="Collections">
     ${listed.unavailable.map((collection) => html`<div class="inside"><${Note} kind="bad"><b>${collection.name}</b> cannot be opened: ${collection.reason}<//></div>`)}
-    <${Table} label="Collections" columns=${columns} rows=${listed.collections} keyOf=${(collection) => collection.name}
-      empty="No collection yet. hummingbit index build creates one from your documents." />
+    <${Table} stacks label="Collections" columns=${columns} rows=${listed.collections} keyOf=${(collection) => collection.name}
+      empty="No collection yet." />
   <//>`;
 }
 
@@ -106,7 +107,7 @@ function Jobs({ can }) {
   ];
   return html`<${Panel} title="Jobs" what="Work in the background. Unfinished jobs continue after a restart.">
     <${Failure} error=${error} />
-    <${Table} label="Jobs" columns=${columns} rows=${jobs} keyOf=${(job) => job.id} empty="No job has run yet." />
+    <${Table} stacks label="Jobs" columns=${columns} rows=${jobs} keyOf=${(job) => job.id} empty="No job has run yet." />
   <//>`;
 }
 
@@ -152,7 +153,7 @@ function Encoders({ listed }) {
   ];
   return html`<${Panel} title="Encoders">
     ${listed.unavailable.map((encoder) => html`<div class="inside"><${Note} kind="bad"><b>${encoder.name}</b> cannot be loaded: ${encoder.reason}<//></div>`)}
-    <${Table} label="Encoders" columns=${columns} rows=${listed.encoders} keyOf=${(encoder) => encoder.name} empty="No encoder yet. hummingbit train creates one." />
+    <${Table} stacks label="Encoders" columns=${columns} rows=${listed.encoders} keyOf=${(encoder) => encoder.name} empty="No encoder yet. hummingbit train creates one." />
   <//>`;
 }
 
@@ -165,7 +166,7 @@ function Snapshots({ listed }) {
     { title: "Size", number: true, show: (snapshot) => size(snapshot.bytes) },
   ];
   return html`<${Panel} title="Snapshots">
-    <${Table} label="Snapshots" columns=${columns} rows=${listed.snapshots} keyOf=${(snapshot) => snapshot.id} empty="No snapshots. hummingbit snapshot create makes one." />
+    <${Table} stacks label="Snapshots" columns=${columns} rows=${listed.snapshots} keyOf=${(snapshot) => snapshot.id} empty="No snapshots. hummingbit snapshot create makes one." />
   <//>`;
 }
 
@@ -202,8 +203,9 @@ export default function Overview({ access, can, link, listed, aliases, reload })
     </div>
     <div class="stack">
       <${Failure} error=${error} />
-      ${empty && html`<${Empty} title="The data folder is empty"><code>hummingbit train</code> creates an encoder from your documents, and <code>hummingbit index build</code> a collection.<//>`}
+      ${empty && !can("admin") && html`<${Empty} title="The data folder is empty"><code>hummingbit quickstart</code> creates a collection from a file of documents.<//>`}
       <${Collections} listed=${listed} unwritable=${ready.data?.unwritable} link=${link} />
+      ${can("admin") && html`<${NewCollection} collections=${listed.collections} aliases=${aliases} link=${link} reload=${refresh} />`}
       <${Jobs} can=${can} />
       ${encoders.data ? html`<${Encoders} listed=${encoders.data} />` : html`<${Pending} title="Encoders" error=${encoders.error} />`}
       <div class="columns"><${Aliases} aliases=${aliases} />
