@@ -85,7 +85,7 @@ class _Field:
     @property
     def is_title(self) -> bool:
         """Whether it has the name of a title, which is no label though its values repeat."""
-        rank = rank_of(self.name, TITLE_NAMES)
+        rank = rank_of(self.name.rpartition(".")[2], TITLE_NAMES)
         return rank is not None and rank[0] == 0
 
     @property
@@ -350,7 +350,10 @@ def _find_texts(fields: Sequence[_Field]) -> tuple[str, ...]:
     varied = [field for field in fields if field.mean_length and field.repeats < 3]
     usual = _usual(varied, TEXT_NAMES)
     named = [field for field in varied if not is_named_as_person(field.name)]
-    titles = _usual(named, TITLE_NAMES)
+    # Names of products and subjects of tickets are read though they repeat; "Mrs" is not.
+    repeated = [field for field in fields if field.is_title and field.distinct > 1]
+    phrases = [field for field in repeated if field.mean_length >= MIN_REPEATED_LENGTH]
+    titles = _usual(named, TITLE_NAMES) or _usual(phrases, TITLE_NAMES)
     long = [field for field in fields if field.mean_length >= 8 and field.repeats < 1.5]
     if usual and (longer := _longer_than_names(usual[0], long)) is not None:
         usual = [longer]

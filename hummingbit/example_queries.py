@@ -17,7 +17,7 @@ MIN_LETTERS = 3
 MIN_TEXTS, MOST = 3, 20
 """A phrase of more than so many texts, and of more than a twentieth of all, says little."""
 WORDS_OF_A_TEXT, CHARACTERS_OF_A_TEXT = 4, 12
-"""Where no phrase repeats, a query is the beginning of a text, so long."""
+"""Where no phrase repeats, a query is the beginning of a text, so long, up to a content word."""
 _STOP_WORDS = frozenset().union(*STOP_WORDS.values())
 
 
@@ -68,6 +68,11 @@ def _is_content(word: str) -> bool:
 def _beginning(text: str) -> str:
     if is_spaceless(text):
         return "".join(text.split())[:CHARACTERS_OF_A_TEXT]
-    return " ".join(
-        [word for word in text.split() if any(map(str.isalnum, word))][:WORDS_OF_A_TEXT]
-    )
+    words = [word for word in text.split() if any(map(str.isalnum, word))][:WORDS_OF_A_TEXT]
+    spelled: dict[str, str] = {}
+    for word in words:
+        spelled.setdefault(word.casefold(), word)
+    words = [*spelled.values()]
+    while len(words) > 1 and words[-1].casefold() in _STOP_WORDS:
+        words.pop()
+    return " ".join(words)

@@ -47,6 +47,8 @@ class Corpus:
     """Documents with text."""
     sample: list[Document] = field(default_factory=list)
     labels: Counter[str] = field(default_factory=Counter)
+    n_labelled: int = 0
+    """Documents with a label."""
     repeats: int = 0
     """Documents with the text of an earlier one, but for case, spaces and signs at its end."""
     bad_lines: list[BadLine] = field(default_factory=list)
@@ -143,6 +145,7 @@ def read_corpus(source: Path, layout: Layout, notice: Callable[[str], object]) -
         text = " ".join((document.text or "").lower().split())
         seen.add(hash(text.rstrip(TRAILING_SIGNS) or text))
         corpus.labels.update(document.labels)
+        corpus.n_labelled += bool(document.labels)
         if len(chosen) < MAX_SAMPLE:
             chosen.append((corpus.count, document))
         elif (position := rng.randrange(corpus.count + 1)) < MAX_SAMPLE:

@@ -363,7 +363,8 @@ def _label_line(layout_survey: Survey, corpus: Corpus) -> str:
         rarest = min(corpus.labels.values())
         labels = counted(len(corpus.labels), "label")
         too_few = "" if corpus.has_labels else "; too few to learn from"
-        return f"{field}: {labels}, the rarest of {counted(rarest, 'document')}{too_few}"
+        of = "" if corpus.n_labelled == corpus.count else f" of {corpus.n_labelled:,} documents"
+        return f"{field}: {labels}{of}, the rarest of {counted(rarest, 'document')}{too_few}"
     if candidates:
         some = candidates[:MAX_CANDIDATES]
         more = f" and {counted(left, 'other')}" if (left := len(candidates) - len(some)) else ""

@@ -315,7 +315,9 @@ def test_prices_and_dates_are_not_proposed_as_labels(tmp_path: Path, value: str)
 
 @pytest.mark.parametrize("title", ["titre", "Titel", "título", "title"])
 @pytest.mark.parametrize("other", [None, "origine", "Quelle", "fuente"])
-def test_a_title_that_repeats_is_no_label(tmp_path: Path, title: str, other: str | None) -> None:
+def test_a_title_that_repeats_is_read_and_is_no_label(
+    tmp_path: Path, title: str, other: str | None
+) -> None:
     titles = [f"monthly report {row % 7}" for row in range(90)]
     names = ["id", title, "text"] if other is None else ["id", title, "text", other]
     columns: list[list[Any]] = [numbers(0), titles, TEXTS]
@@ -323,7 +325,25 @@ def test_a_title_that_repeats_is_no_label(tmp_path: Path, title: str, other: str
         columns.append([f"s{row % 3}" for row in range(90)])
     found = survey(table(tmp_path, names, *columns), Layout())
     assert found.layout.label_field == other
-    assert found.label_candidates == ((title,) if other is None else (other, title))
+    assert found.layout.text_fields == (title, "text")
+    assert found.label_candidates == (() if other is None else (other,))
+
+
+def test_a_subject_beside_a_body_is_read_though_it_repeats(tmp_path: Path) -> None:
+    subjects = ["Cannot log in", "Invoice is wrong", "Parcel is late"]
+    tickets = [
+        {"ticket": {"n": at, "subject": subjects[at % 3], "body": text}}
+        for at, text in enumerate(TEXTS)
+    ]
+    path = tmp_path / "tickets.json"
+    path.write_text(json.dumps({"tickets": tickets}))
+    assert survey(path, Layout()).layout.text_fields == ("ticket.subject", "ticket.body")
+
+
+def test_forms_of_address_are_no_title(tmp_path: Path) -> None:
+    forms = [("Mrs", "Mr", "Dr")[at % 3] for at in range(len(TEXTS))]
+    path = table(tmp_path, ["title", "text"], forms, TEXTS)
+    assert "title" not in survey(path, Layout()).layout.text_fields
 
 
 def test_a_year_is_no_label_unless_it_is_named_as_one(tmp_path: Path) -> None:

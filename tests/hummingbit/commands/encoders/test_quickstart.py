@@ -278,6 +278,9 @@ def test_texts_without_phrases_are_examples_by_their_beginnings() -> None:
         "中国经济新闻联播今天开始"
     ]
     assert example_queries([], 3) == []
+    # A title may be the heading, too, and a query does not end with "the".
+    assert example_queries(["Backup 13\n# Backup The disk copies"], 1) == ["Backup 13"]
+    assert example_queries(["Hello, invoice shows the wrong sum"], 1) == ["Hello, invoice shows"]
 
 
 @pytest.mark.parametrize(
