@@ -16,14 +16,20 @@ With c = ∞ it is Equation 4. Students of 64 bits are
 them from terms, and "vectors, itq" that of the vectors themselves. "Kept" is the share of the
 teacher's hundred nearest documents among the hundred nearest by codes. c is chosen by what held-out
 documents of the first corpus keep, beside c = ∞; test queries are shown.
+
+With ``--questions``, students of c = 16 learn from the documents of these families of questions, at
+most ``--documents``, and the part prints what searches by their codes alone and by words and codes
+find.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -31,16 +37,23 @@ import torch
 from torch import Tensor
 
 from experiments.paired_runs import format_difference
-from experiments.paper_trials.taught import read_taught
+from experiments.paper_trials.taught import read_taught, read_vectors
 from experiments.parts import add_choices
 from experiments.perception_coherence.text_corpora import TaughtCorpus
+from experiments.questions.families import FAMILIES, HALVES
+from experiments.questions.table import HYBRID, RANKINGS, Asked, find, load
 from experiments.result_tables import Record, group, mean_and_deviation, print_table, save_records
 from experiments.saved_encoders import load_or_train
+from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, pack_bits, unpack_codes
 from hummingbit.encoder.recipes import NEIGHBOURS, DistillationRecipe, setting
 from hummingbit.evaluation.evaluate import evaluate_codes
 from hummingbit.foundation.arrays import unit_rows
-from hummingbit.training.data import Rows, TrainingData
+from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.ingestion import ingest
+from hummingbit.index.names import HAMMING
+from hummingbit.index.options import SearchOptions
+from hummingbit.training.data import Rows, TrainingData, gather
 from hummingbit.training.distillation import (
     LEARNING_RATE,
     STUDENT_TEMPERATURE,
@@ -63,6 +76,12 @@ N_BITS, NEAREST, CHOICE_SEED = 64, 100, 1000
 RANKS, COHERENCE, START, ITQ = "ranks", "coherence", "start", "vectors, itq"
 TOPS = (math.inf, 16.0, 4.0)
 """c."""
+CHOSEN_TOP = 16.0
+"""What held-out documents of hwu64 choose for both losses."""
+SEARCHES: Mapping[str, SearchOptions] = {
+    HAMMING: replace(RANKINGS[HYBRID], ranking=HAMMING),
+    HYBRID: RANKINGS[HYBRID],
+}
 
 
 @dataclass(frozen=True)
@@ -139,32 +158,24 @@ def configure(group: argparse._ArgumentGroup) -> None:
     """Add the options of this part."""
     add_choices(group, "--top-corpora", CORPORA, "the corpora")
     group.add_argument("--top-epochs", type=int, default=6, metavar="N", help="passes (6)")
+    group.add_argument(
+        "--questions", nargs="+", choices=FAMILIES, metavar="FAMILY", help="ask these families"
+    )
+    group.add_argument("--half", choices=HALVES, default="choose", help="of the questions (choose)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Choose the weights on the first corpus, and print what every student keeps."""
     (n_bits,) = args.bits or [N_BITS]
+    if args.questions:
+        return _ask(n_bits, args)
     corpora = [read_taught(name, args) for name in args.top_corpora]
     chosen = {kind: _choose(kind, corpora[0], n_bits, args) for kind in LOSSES}
     records: list[Record] = []
     kept: dict[tuple[str, str], list[Any]] = {}
     for corpus in corpora:
         for seed in range(args.seeds):
-            students: dict[str, tuple[str, DistillationRecipe]] = {
-                NEIGHBOURS: (
-                    NEIGHBOURS,
-                    DistillationRecipe(n_bits=n_bits, objective=NEIGHBOURS, seed=seed),
-                )
-            }
-            plain = TopRecipe(n_bits=n_bits, epochs=args.top_epochs, seed=seed)
-            students[COHERENCE] = COHERENCE, plain
-            for kind, recipe in chosen.items():
-                students[f"{kind}, weighted"] = kind, replace(recipe, seed=seed)
-            codes = {
-                name: student_codes(corpus, *student, args) for name, student in students.items()
-            }
-            codes |= untrained_codes(corpus, n_bits, seed)
-            for name, some in codes.items():
+            for name, some in _codes(corpus, chosen, n_bits, seed, args).items():
                 kept_Q, p100 = measure(corpus, *some)
                 kept.setdefault((corpus.name, name), []).append(kept_Q)
                 about = {"corpus": corpus.name, "student": name, "seed": seed}
@@ -177,6 +188,86 @@ def run(args: argparse.Namespace) -> int:
         rows.append([corpus_name, student, *figures, against])
     print_table(("corpus", "student", "kept", "p@100", "kept, beside neighbours"), rows)
     return 0
+
+
+def _codes(
+    corpus: TaughtCorpus,
+    chosen: Mapping[str, TopRecipe],
+    n_bits: int,
+    seed: int,
+    args: argparse.Namespace,
+) -> dict[str, tuple[Codes, Codes]]:
+    """Return the codes of the queries and of the documents by each student, by name."""
+    neighbours = DistillationRecipe(n_bits=n_bits, objective=NEIGHBOURS, seed=seed)
+    plain = TopRecipe(n_bits=n_bits, epochs=args.top_epochs, seed=seed)
+    students: dict[str, tuple[str, DistillationRecipe]] = {
+        NEIGHBOURS: (NEIGHBOURS, neighbours),
+        COHERENCE: (COHERENCE, plain),
+    }
+    for kind, recipe in chosen.items():
+        students[f"{kind}, weighted"] = kind, replace(recipe, seed=seed)
+    codes = {name: student_codes(corpus, *student, args) for name, student in students.items()}
+    return codes | untrained_codes(corpus, n_bits, seed)
+
+
+def _ask(n_bits: int, args: argparse.Namespace) -> int:
+    """Print what searches by the codes of each student find of questions."""
+    weighted = TopRecipe(n_bits=n_bits, epochs=args.top_epochs, top=CHOSEN_TOP)
+    records: list[Record] = []
+    found: dict[tuple[str, str, str], list[Any]] = {}
+    for family in args.questions:
+        asked = load(family, args.half, args.data_root)
+        asked = asked._replace(documents=_some(asked, args.documents))
+        data, questions = gather(asked.documents), gather(asked.questions)
+        vectors = read_vectors(family, data, args)
+        teacher = Teacher("the model", "vectors", "", vectors)
+        of_questions = read_vectors(f"{family}-{args.half}", questions, args)
+        corpus = TaughtCorpus(family, data, questions, teacher, of_questions)
+        for seed in range(args.seeds):
+            codes = _codes(corpus, dict.fromkeys(LOSSES, weighted), n_bits, seed, args)
+            for name, some in codes.items():
+                for ranking, (in_ten, reciprocal) in _search(asked, *some, n_bits).items():
+                    found.setdefault((family, ranking, name), []).append((in_ten + reciprocal) / 2)
+                    about = {"family": family, "ranking": ranking, "student": name, "seed": seed}
+                    means = {"in_ten": float(in_ten.mean()), "mrr": float(reciprocal.mean())}
+                    records.append({**about, **means})
+            save_records(args, records)
+    rows = []
+    for (family, ranking, name), runs in group(records, "family", "ranking", "student").items():
+        figures = [mean_and_deviation(runs, figure) for figure in ("in_ten", "mrr")]
+        others = (found[family, ranking, other] for other in (name, NEIGHBOURS))
+        rows.append([family, ranking, name, *figures, format_difference(*others)])
+    heads = ("family", "ranking", "student", "in ten", "MRR", "mean of both, beside neighbours")
+    print_table(heads, rows)
+    return 0
+
+
+def _some(asked: Asked, most: int) -> list[Document]:
+    """Return the documents with a text that answer a question, and of the others up to `most`."""
+    documents = [one for one in asked.documents if one.text]
+    answers = {id_ for grades in asked.qrels.values() for id_ in grades}
+    ranks = np.random.default_rng(0).permutation(len(documents))
+    ranks[[at for at, one in enumerate(documents) if one.id in answers]] = -1
+    return [documents[at] for at in np.sort(np.argsort(ranks, kind="stable")[:most])]
+
+
+def _search(asked: Asked, of_questions: Codes, codes: Codes, n_bits: int) -> dict[str, Any]:
+    """Return `in_ten` and `reciprocal`, ``float64[Q]`` each, of each search by codes."""
+    documents, questions = (
+        [replace(one, code=code.tobytes().hex()) for one, code in zip(some, of, strict=True)]
+        for some, of in ((asked.documents, codes), (asked.questions, of_questions))
+    )
+    with (
+        tempfile.TemporaryDirectory() as place,
+        DataFolder(Path(place), writable=True) as folder,
+    ):
+        collection = folder.create_collection("asked", n_bits=n_bits)
+        ingest(collection, documents)
+        searches = {
+            ranking: find(collection, asked._replace(questions=questions), options)[1]
+            for ranking, options in SEARCHES.items()
+        }
+    return {name: (found.in_ten, found.reciprocal) for name, found in searches.items()}
 
 
 def untrained_codes(corpus: TaughtCorpus, n_bits: int, seed: int) -> dict[str, tuple[Codes, Codes]]:

@@ -144,8 +144,8 @@ def find(
 ) -> tuple[list[list[str]], Found]:
     """Return the hits of each question, and how good they are."""
     ranked = [
-        [hit.id for hit in collection.find([Query(text=question.text)], options).hits[0]]
-        for question in asked.questions
+        [hit.id for hit in collection.find([query], options).hits[0]]
+        for query in (Query(text=question.text, code=question.code) for question in asked.questions)
     ]
     grades = [asked.qrels[question.id] for question in asked.questions]
     pairs = [*zip(ranked, grades, strict=True)]
