@@ -1,16 +1,14 @@
-"""The service beside Milvus and txtai: searches by text; and beside itself, of several processes.
+"""The service beside txtai: searches by text; and beside itself, of several processes.
 
-Run as ``python -m benchmarks.service``. All three hold the same codes, find the same k, and run on
-this machine at the same time. They are searched in turn, from separate processes. Milvus is the
-2.3.5 standalone from the package ``milvus``, with a ``BIN_FLAT`` index. It has no encoder, so it is
-searched through pymilvus with codes made beforehand. txtai is its API over a binary FAISS index,
-with our encoder as its transform. It has its own environment:
+Run as ``python -m benchmarks.service``. Both hold the same codes, find the same k, and run on this
+machine at the same time. They are searched in turn, from separate processes. txtai is its API over
+a binary FAISS index, with our encoder as its transform. It has its own environment:
 
     python -m venv build/txtai
     build/txtai/bin/pip install 'txtai[api]' 'torch==2.13.0' scipy PyStemmer
 
 With ``--folder``, the corpus and our index are kept for the next run, so the benchmark can be run
-in pieces, with other clients or peers. A peer that is not installed is left out with a message.
+in pieces, with other clients. If txtai is not installed, it is left out with a message.
 Clients measure latencies and rates. "CPU µs" is the processor time that the processes of a service
 take per search, where it is known.
 
@@ -48,7 +46,7 @@ from benchmarks.harness.processes import (
     start_load,
 )
 from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
-from benchmarks.harness.service_peers import System, milvus, txtai
+from benchmarks.harness.service_peers import System, txtai
 from benchmarks.harness.timing import options
 from hummingbit import Client
 from hummingbit.corpus.document import Document
@@ -203,7 +201,6 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", nargs="*", default=["milvus", "txtai"])
     parser.add_argument("--workers", type=int, nargs="+", help="compare numbers of processes")
     parser.add_argument("--folder", type=Path, help="keep corpora and our indexes here")
     parser.add_argument("--txtai-python", type=Path, default=Path("build/txtai/bin/python"))
@@ -220,10 +217,7 @@ def main() -> None:
                 print_workers(corpus, workers, args.clients, args.seconds)
             return
         systems = [stack.enter_context(hummingbit_service(corpus))]
-        if "milvus" in args.peers:
-            systems += stack.enter_context(milvus(corpus))
-        if "txtai" in args.peers:
-            systems += stack.enter_context(txtai(corpus, args.txtai_python))
+        systems += stack.enter_context(txtai(corpus, args.txtai_python))
         check(systems, corpus)
         print(f"{'clients':>7}  {'':<12}{'requests/s':>11}", end="")
         print(f"{'p50 ms':>9}{'p99 ms':>9}{'ratio':>8}{'CPU µs':>9}")

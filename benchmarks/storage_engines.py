@@ -35,7 +35,7 @@ from benchmarks.harness.timing import options
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, code_to_hex
-from hummingbit.index.collection import Collection, local_collection
+from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.lexical import K1, UNIT, B, LexicalIndex, WeighedQuery
@@ -121,7 +121,7 @@ def move(folder: Path, local: Local) -> None:
             read = Export(stream, path.name)
             collection = collection_for(data, "texts", read.header)
             import_documents(collection, read)
-        return local_collection(collection, "index")
+        return collection
 
     first, second, third = (folder / f"{number}.jsonl" for number in range(3))
     with service_engine(folder / "service", local) as service:
@@ -284,7 +284,7 @@ def service_engine(folder: Path, _: Local) -> Iterator[Local]:
         PostgresFolder(folder / "data", server.uri, writable=True, indexed=False) as data,
     ):
         data.create_collection("texts", n_bits=BITS).set_ranking("hybrid")
-        yield Local(local_collection(data.collection("texts"), "index"), data)
+        yield Local(data.collection("texts"), data)
 
 
 TABLES = f"""

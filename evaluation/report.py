@@ -54,7 +54,7 @@ from hummingbit.evaluation.significance import (
     compare_with_baselines,
     format_p_value,
 )
-from hummingbit.foundation.errors import HummingbitError, InputError, counted
+from hummingbit.foundation.errors import HummingbitError, counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.code_statistics import occupancy, shares_of_ones
@@ -789,7 +789,7 @@ def _baselines(
 
     These are soft class scores with a `class_encoder`, BM25, and the cosine of vectors, where all
     documents and queries have texts or vectors. With nearness as relevance there are none: both are
-    what defines it. There is no BM25 on Milvus.
+    what defines it.
     """
     found: dict[str, Evaluation] = {}
     if not metrics or data.settings.nearest is not None:
@@ -803,8 +803,7 @@ def _baselines(
     if BM25 in rankings:
         found[BM25] = rankings[BM25]
     elif all(document.text is not None for document in both):
-        with suppress(InputError):  # Milvus has no word index
-            found[BM25] = data.evaluate(metrics, BM25)
+        found[BM25] = data.evaluate(metrics, BM25)
     vectors = {len(document.vector) for document in both if document.vector is not None}
     if len(vectors) == 1 and all(document.vector is not None for document in both):
         begin_stage("measuring the vectors")

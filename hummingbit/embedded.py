@@ -249,13 +249,13 @@ class OpenCollection(ABC):
         """The path of the data folder, or the address of the service."""
 
     @abstractmethod
-    def _write(self, documents: Sequence[Document]) -> tuple[int, int | None]:
+    def _write(self, documents: Sequence[Document]) -> tuple[int, int]:
         """Write documents; return how many were written, and how many replaced another.
 
         The second is None if that cannot be told.
         """
 
-    def _write_numbered(self, parsed: Sequence[inputs.ParsedDocument]) -> tuple[int, int | None]:
+    def _write_numbered(self, parsed: Sequence[inputs.ParsedDocument]) -> tuple[int, int]:
         """Number the documents without an id and write all, as :meth:`_write` does.
 
         Raises:
@@ -710,7 +710,7 @@ class Collection(OpenCollection):
         """Return those of `ids` that belong to documents of the collection."""
         return self.backend.existing_ids(inputs.check_ids_of(ids))
 
-    def _write(self, documents: Sequence[Document]) -> tuple[int, int | None]:
+    def _write(self, documents: Sequence[Document]) -> tuple[int, int]:
         result = self.backend.upsert(documents)
         return result.upserted, result.replaced
 

@@ -66,16 +66,14 @@ class Added(int):
     <Added 2 documents, of which 1 replaced another>
     """
 
-    replaced: int | None
-    """How many of them replaced a document of the collection; None on Milvus, which cannot tell."""
+    replaced: int
+    """How many of them replaced a document of the collection."""
     repeated: int
     """How many of the documents given were dropped, because a later one has the same id."""
     numbered: int
     """How many of the documents given have no id, and got a number."""
 
-    def __new__(
-        cls, n: int, *, replaced: int | None = 0, repeated: int = 0, numbered: int = 0
-    ) -> Self:
+    def __new__(cls, n: int, *, replaced: int = 0, repeated: int = 0, numbered: int = 0) -> Self:
         """Count `n` documents that were written."""
         added = super().__new__(cls, n)
         added.replaced, added.repeated, added.numbered = replaced, repeated, numbered

@@ -27,7 +27,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.foundation.times import now
 from hummingbit.index.backend import CollectionBackend
-from hummingbit.index.collection import Collection, local_collection
+from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.options import DEFAULT_OVERSAMPLE
 from hummingbit.index.store.annotations import ANONYMOUS, DocumentLabel, Judgement
@@ -45,7 +45,7 @@ class LocalWorkbench:
     def __exit__(self, *_: object) -> None:
         self._folder.close()
 
-    def collection(self, name: str) -> CollectionBackend:
+    def collection(self, name: str) -> Collection:
         """Return a collection by its name or an alias."""
         return self._folder.collection(name)
 
@@ -83,12 +83,8 @@ class LocalWorkbench:
         )
 
     def labels(self, name: str) -> LocalLabels:
-        """Return the labels and judgements of a collection.
-
-        Raises:
-            InputError: if such a collection keeps none, as on Milvus.
-        """
-        return LocalLabels(local_collection(self.collection(name), "labels"))
+        """Return the labels and judgements of a collection."""
+        return LocalLabels(self.collection(name))
 
 
 def _teacher_vectors(source: str, collection: CollectionBackend) -> TeacherVectors:

@@ -692,7 +692,7 @@ class RemoteCollection:
 
 
 class RemoteAnnotations:
-    """The labels and judgements of a service's collection; a service on Milvus has none."""
+    """The labels and judgements of a service's collection."""
 
     def __init__(self, client: Client, name: str) -> None:
         self._client, self._name = client, name
@@ -700,13 +700,13 @@ class RemoteAnnotations:
     def labels(self) -> Iterator[DocumentLabel]:
         """Yield all labels."""
         pages = partial(self._client.labels, self._name, limit=RECORDS)
-        for page in _pages_if_kept(pages):
+        for page in all_pages(pages):
             yield from map(parse_label, page["labels"])
 
     def judgements(self) -> Iterator[Judgement]:
         """Yield all judgements."""
         pages = partial(self._client.judgements, self._name, limit=RECORDS)
-        for page in _pages_if_kept(pages):
+        for page in all_pages(pages):
             yield from map(parse_judgement, page["judgements"])
 
     def set_labels(self, records: Sequence[DocumentLabel | Judgement]) -> None:
@@ -756,15 +756,6 @@ class RemoteAnnotations:
         """Return ids and texts of `n` answers to judge, from `depth` hits of each ranking."""
         pool = self._client.judgement_pool(self._name, question, n=n, depth=depth)
         return [(document["id"], document["text"] or "") for document in pool["documents"]]
-
-
-def _pages_if_kept(get_page: Callable[..., Page]) -> Iterator[Page]:
-    """Yield every page of labels or judgements, none if the service keeps neither."""
-    try:
-        yield from all_pages(get_page)
-    except ServiceError as error:
-        if error.code != "invalid_request":
-            raise
 
 
 def _as_json(filter_: Filter | None) -> dict[str, Any] | None:

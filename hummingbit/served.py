@@ -125,20 +125,20 @@ class ServedCollection(OpenCollection):
     def close(self) -> None:
         """Close nothing: the client, which may serve other collections, stays open."""
 
-    def _write(self, documents: Sequence[Document]) -> tuple[int, int | None]:
+    def _write(self, documents: Sequence[Document]) -> tuple[int, int]:
         # A document that a later one replaces must not count as replaced by another request.
         last = last_of_each_id(documents)
         answers = [
             self.client.upsert(self._given_name, [record_of(document) for document in part])
             for part in batches(last, WRITTEN_AT_ONCE)
         ]
-        replaced = [answer.get("replaced") for answer in answers]
+        replaced = [answer["replaced"] for answer in answers]
         return (
             sum(answer["upserted"] for answer in answers),
-            None if None in replaced else sum(count or 0 for count in replaced),
+            sum(replaced),
         )
 
-    def _write_numbered(self, parsed: Sequence[inputs.ParsedDocument]) -> tuple[int, int | None]:
+    def _write_numbered(self, parsed: Sequence[inputs.ParsedDocument]) -> tuple[int, int]:
         """Number the documents without an id and write all, some at a time.
 
         Others may number and write documents at the same moment, so a number that they took is an

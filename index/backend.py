@@ -1,10 +1,9 @@
 """The interface of a collection, wherever its documents are stored.
 
 The service, the evaluation and the command line use only these methods, wherever the documents are.
-Those on PostgreSQL have all of them. A collection on Milvus refuses what it lacks, such as rankings
-other than by Hamming distance; the methods say so. Results are always ordered by (score
-descending, row). Rows number the documents in the order of insertion and are never reused, so a row
-always means the same document. A replaced document counts as inserted last.
+Results are always ordered by (score descending, row). Rows number the documents in the order of
+insertion and are never reused, so a row always means the same document. A replaced document counts
+as inserted last.
 """
 
 # Requests and options use the name `filter`; the builtin is not needed here.
@@ -64,7 +63,7 @@ class AnnotationLists(Protocol):
 
 
 class AnyCollection(Protocol):
-    """A collection of this process, on Milvus, or of a service: what managing its documents takes.
+    """A collection of this process or of a service: what managing its documents takes.
 
     :class:`hummingbit.remote.RemoteCollection` is one of a service. All methods are thread-safe.
     """
@@ -210,7 +209,7 @@ class AnyCollection(Protocol):
         :mod:`hummingbit.index.operations` has the operations.
 
         Raises:
-            InputError: if the body is invalid, or the collection is on Milvus.
+            InputError: if the body is invalid.
         """
 
     def answer(self, query: Query, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,7 +302,7 @@ class AnyCollection(Protocol):
 
     @property
     def field_types(self) -> Mapping[str, FieldType]:
-        """The types of payload fields that tables decided; none on Milvus.
+        """The types of payload fields that tables decided.
 
         :class:`hummingbit.index.ingestion.CollectionFieldTypes` reads tables by them.
 
@@ -312,7 +311,7 @@ class AnyCollection(Protocol):
         """
 
     def remember_field_types(self, types: Mapping[str, FieldType]) -> None:
-        """Add the types of fields, or replace them; on Milvus they are not kept.
+        """Add the types of fields, or replace them.
 
         Raises:
             StoreError: if they cannot be written.
@@ -337,8 +336,8 @@ class AnyCollection(Protocol):
         """Return the size of the collection on disk; 0 if it cannot be known."""
 
     @property
-    def annotations(self) -> AnnotationLists | None:
-        """The labels and judgements; None where a collection keeps none, as on Milvus."""
+    def annotations(self) -> AnnotationLists:
+        """The labels and judgements."""
 
     def reading(self) -> AbstractContextManager[object]:
         """Let whatever this thread reads inside the block belong to one generation.
@@ -359,8 +358,8 @@ class CollectionBackend(AnyCollection, Protocol):
         """The last row that was ever assigned. Documents of later rows were written since."""
 
     @property
-    def annotations(self) -> Annotations | None:
-        """The labels and judgements; None on Milvus."""
+    def annotations(self) -> Annotations:
+        """The labels and judgements."""
 
     incarnation: str
     """Distinguishes the collection from earlier and later ones of the same name."""
@@ -371,10 +370,6 @@ class CollectionBackend(AnyCollection, Protocol):
 
     def tabulate(self, filter_: Filter | None, fields: Sequence[str], work: Work[Answer]) -> Answer:
         """See :meth:`hummingbit.index.operations.Documents.tabulate`."""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the documents are in the data folder; otherwise, searches wait for a server."""
 
     @property
     def compactions(self) -> int:
@@ -399,8 +394,7 @@ class CollectionBackend(AnyCollection, Protocol):
     def holding_writes(self) -> AbstractContextManager[object]:
         """Let no other service write to the collection in the block, and show what they wrote.
 
-        Where no other service can write, the block changes
-        nothing.
+        Where no other service can write, the block changes nothing.
         """
 
     def called(self, name: str) -> CollectionBackend:
@@ -495,7 +489,7 @@ class CollectionBackend(AnyCollection, Protocol):
     def coded_payloads(self, *, with_given_labels: bool) -> CodedPayloads:
         """Return the code and payload of every document, in the order of rows.
 
-        `with_given_labels` adds the labels that people agree on; on Milvus there are none.
+        `with_given_labels` adds the labels that people agree on.
         """
 
     def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
@@ -536,7 +530,7 @@ class CollectionBackend(AnyCollection, Protocol):
         strategy ``average_vector``.
 
         Raises:
-            InputError: if an example or an option is invalid, or on Milvus.
+            InputError: if an example or an option is invalid.
             UnknownDocument: if no document has the id of an example.
         """
 

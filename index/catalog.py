@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,8 @@ from hummingbit.encoder.encoder import Encoder, sign_encoder
 from hummingbit.encoder.limits import CodeError
 from hummingbit.foundation.errors import ROOT, InputError
 from hummingbit.foundation.files import replace_file, sync_folder
-from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.collection import Collection
+from hummingbit.index.engines.choice import check_index_type
 from hummingbit.index.errors import (
     CollectionExists,
     CollectionUnavailable,
@@ -477,10 +478,7 @@ class HiddenCollection(NamedTuple):
     delete: Callable[[], None]
 
 
-C_co = TypeVar("C_co", bound=CollectionBackend, covariant=True)
-
-
-class Collections(ABC, Generic[C_co]):
+class Collections(ABC):
     """The open collections of a data folder, and why others cannot be opened.
 
     Reading is thread-safe. Changes need the lock of the data folder.
@@ -490,11 +488,11 @@ class Collections(ABC, Generic[C_co]):
         self._encoders = encoders
         self.linger_seconds = 0.0
         """See :attr:`hummingbit.index.data_folder.DataFolder.linger_seconds`."""
-        self.opened: dict[str, C_co] = {}
+        self.opened: dict[str, Collection] = {}
         """The open collections by name; for reading only."""
         self._unavailable: dict[str, StoreError | CollectionUnavailable] = {}
 
-    def by_name(self) -> Mapping[str, C_co]:
+    def by_name(self) -> Mapping[str, Collection]:
         """Return the open collections, in the order of their names."""
         return MappingProxyType(dict(sorted(self.opened.copy().items())))
 
@@ -507,7 +505,7 @@ class Collections(ABC, Generic[C_co]):
         """Return the names of all collections, including those that cannot be opened."""
         return {*self.opened, *self._unavailable}
 
-    def get(self, name: str) -> C_co:
+    def get(self, name: str) -> Collection:
         """Return a collection.
 
         Raises:
@@ -535,13 +533,13 @@ class Collections(ABC, Generic[C_co]):
         reason = "; but one cannot be opened, so its name is unknown: "
         return f"{reason}{nameless[0]}" if nameless else ""
 
-    def get_ready(self, name: str) -> C_co:
+    def get_ready(self, name: str) -> Collection:
         """Return a collection after preparing it for searches, which may take a while."""
         return self.get(name)
 
     def get_equal(
         self, description: Description, indexed_fields: Sequence[str] | None = None
-    ) -> C_co:
+    ) -> Collection:
         """Return the collection of that name if it has these settings.
 
         If `indexed_fields` is None, it may have any indexed fields.
@@ -618,7 +616,7 @@ class Collections(ABC, Generic[C_co]):
             no_codes = "collection has no codes and takes no vectors"
             why = "encoder takes texts" if takes_texts else no_codes
             raise InputError("keep_vectors", f"is {keep_vectors!r}, but the {why}; leave it out")
-        self.check_engine(engine, n_bits)
+        check_index_type(engine, n_bits)
         settings = engine, keep_vectors, passages
         return Description(name, n_bits, encoder_name, fingerprint, *settings), encoder
 
@@ -632,7 +630,7 @@ class Collections(ABC, Generic[C_co]):
         description: Description,
         encoder: Encoder | None,
         indexed_fields: Sequence[str] = (),
-    ) -> C_co:
+    ) -> Collection:
         """Create an empty collection under a free name and return it.
 
         Raises:
@@ -643,7 +641,7 @@ class Collections(ABC, Generic[C_co]):
     @abstractmethod
     def create_hidden(
         self, description: Description, encoder: Encoder | None
-    ) -> tuple[HiddenCollection, C_co]:
+    ) -> tuple[HiddenCollection, Collection]:
         """Create an empty hidden collection; the second value is for writing to it.
 
         Raises:
@@ -660,16 +658,12 @@ class Collections(ABC, Generic[C_co]):
         """
 
     @abstractmethod
-    def published_draft(self, id_: str) -> C_co | None:
+    def published_draft(self, id_: str) -> Collection | None:
         """Return the collection that was hidden under that id; None if it never appeared."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
         """Delete a collection with all its documents, even if it is damaged."""
-
-    @abstractmethod
-    def check_engine(self, engine: str, n_bits: int) -> None:
-        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
 
     def problems(self) -> Mapping[str, list[str]]:
         """Return why open collections refuse writes, by name."""
@@ -679,12 +673,12 @@ class Collections(ABC, Generic[C_co]):
         """Accept the loss of acknowledged writes, so that a collection can be written again."""
         raise UnknownCollection(f"there is no collection {name!r}")
 
-    def find_gone(self) -> Mapping[str, C_co]:
+    def find_gone(self) -> Mapping[str, Collection]:
         """Return the open collections that another process has dropped since, by name."""
         return {}
 
     @abstractmethod
-    def follow(self, gone: Mapping[str, CollectionBackend], *, wait: bool) -> set[str]:
+    def follow(self, gone: Mapping[str, Collection], *, wait: bool) -> set[str]:
         """Show what another process has written since; `wait` for collections that open slowly.
 
         Those that are `gone` have no name any more, and stay open until :meth:`let_go`. Return the
@@ -692,7 +686,8 @@ class Collections(ABC, Generic[C_co]):
         opened.
         """
 
-    def let_go(self, held: Names[CollectionBackend] = ()) -> None:
+    @abstractmethod
+    def let_go(self, held: Names[Collection] = ()) -> None:
         """Close the collections that are gone, except those that are still `held`."""
 
     def close(self) -> None:

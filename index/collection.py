@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import repeat
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,6 @@ from hummingbit.index.backend import (
     MAX_COMPLETIONS,
     AnyCollection,
     CheckReplaced,
-    CollectionBackend,
 )
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.encoding import (
@@ -110,7 +108,6 @@ from hummingbit.index.records import (
     StoredDocument,
     UpsertResult,
     Verification,
-    labels_of,
 )
 from hummingbit.index.schema import Description
 from hummingbit.index.search import (
@@ -154,49 +151,63 @@ def check_encoder(description: Description, encoder: Encoder | None) -> None:
         raise EncoderMismatch(f"collection {description.name!r} has {bits}")
 
 
-class SearchableCollection(ABC):
-    """The search of a collection with a description, wherever its documents are stored.
+def _is_ascii_text(query: Query) -> bool:
+    """Tell whether a query is an ASCII text of a valid length, which needs no other check."""
+    text, *others = query
+    is_ascii = text is not None and text.isascii() and all(other is None for other in others)
+    return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
 
-    What a kind of collection lacks is empty here.
-    """
 
-    annotations: Annotations | None = None
-    is_local = False
+FIELDS_KEPT = 1024
+CANDIDATES_AT_ONCE = 500
+MUCH_DELETED = 1 << 20
+_LAST_WORD = WordExpression(r"\w{2,}$")
+# How many generations a search tries before it waits for the writers.
+ATTEMPTS = 3
 
-    @property
-    def compactions(self) -> int:
-        """See :attr:`hummingbit.index.backend.CollectionBackend.compactions`."""
-        return 0
 
-    def prepare_fork(self) -> None:  # noqa: B027 - there is nothing to share
-        """See :meth:`hummingbit.index.backend.CollectionBackend.prepare_fork`."""
+# A collection: an encoder, a store and an index that stay consistent.
+#
+# **Writes** are described in :mod:`hummingbit.index.generations`. Once a write returns, it is
+# durable and every later search sees it.
+#
+# **Searches** are described in :mod:`hummingbit.index.search`.
+#
+# **Readers.** A process that only reads works in the same way. The writer may commit at any time;
+# :meth:`Collection.follow`, called regularly, publishes what was committed since.
 
-    def ask(
+
+class Collection:
+    """An :class:`CollectionBackend` over a store. All methods are thread-safe."""
+
+    _live: tuple[tuple[int, int], Mask] = ((-1, 0), np.zeros(0, dtype=np.bool_))
+    _within: Filter | None = None
+    """That of the documents to which :meth:`within` limits searches."""
+    _fields: tuple[int, dict[str, bool]] = (-1, {})
+    """Whether documents of a generation have a field, by filters."""
+
+    def __init__(
         self,
-        operation: str,
-        body: Mapping[str, Any],
-        filter: Filter | None = None,  # noqa: A002
-    ) -> dict[str, Any]:
-        """See :meth:`hummingbit.index.backend.AnyCollection.ask`."""
-        return ask(self._whole, operation, body, filter)
+        store: Store,
+        encoder: Encoder | None = None,
+        *,
+        engine: str = "auto",
+        indexed: bool = True,
+    ) -> None:
+        """Open the collection in `store`, which is closed with it; `encoder` made its codes.
 
-    def tabulate(self, filter_: Filter | None, fields: Sequence[str], work: Work[Answer]) -> Answer:
-        """See :meth:`hummingbit.index.operations.Documents.tabulate`."""
-        raise NotImplementedError
-
-    def __init__(self, description: Description, encoder: Encoder | None, incarnation: str) -> None:
-        """Check the encoder against the description.
-
-        `incarnation` distinguishes the collection from earlier and later ones of the same name.
-        Rows, and so cursors, are valid within one incarnation only.
+        `engine` is the index type; see :func:`hummingbit.index.engines.choice.build`. Without
+        `indexed`, the first search builds the index, and writes before it need none.
 
         Raises:
             EncoderMismatch: if the collection was made with another encoder, or without one.
+            StoreError: if the store is damaged.
         """
+        description = store.description
         check_encoder(description, encoder)
         self.description = description
         self.name: str = description.name
-        self.incarnation = incarnation
+        self.incarnation = store.incarnation
         self.n_bits: int = description.n_bits
         self.encoder: Encoder | None = encoder
         self.is_read_by_model: bool = encoder is not None and encoder.is_slow
@@ -208,8 +219,23 @@ class SearchableCollection(ABC):
         self.engine_setting: str = description.engine
         self.keep_vectors: str = description.keep_vectors
         self.passages: Passages | None = description.passages
-        self.ranking: str = HAMMING
-        self.own_hybrid_weight: float | None = None
+        self.store = store
+        self.ranking: str = store.default_ranking() or HAMMING
+        self.own_hybrid_weight = store.hybrid_weight()
+        self._write_lock = ProcessLock(store.connections.process)
+        self._statistics = StatisticsCache()
+        self._payload_fields = PayloadFields(store)
+        self._published_index = PublishedIndex(
+            store, self._write_lock, engine, self._payload_fields
+        )
+        self._searched: PublishedIndex | OwnedIndex = self._published_index
+        self._owned = OwnedIndexes(store, self._published_index)
+        self._writer = Writer(store, self._write_lock, self._published_index, self._payload_fields)
+        self.annotations = Annotations(store, self._write_lock, self._published_index)
+        if store.writable:
+            self._published_index.forget_later_words()
+        if indexed:
+            self.build_index()
 
     @property
     def hybrid_weight(self) -> float:
@@ -220,37 +246,28 @@ class SearchableCollection(ABC):
             default = self.encoder.hybrid_weight or OF_MODELS
         return self.own_hybrid_weight or default
 
-    def ids_within(self, ids: Sequence[str], filter: Filter) -> set[str]:  # noqa: A002
-        """See :meth:`hummingbit.index.backend.CollectionBackend.ids_within`."""
-        found = [document for document in self.get_many(ids) if document is not None]
-        return {document.id for document in found if filter.matches(document.payload, document.id)}
-
-    def holding_writes(self) -> AbstractContextManager[object]:
-        """See :meth:`hummingbit.index.backend.CollectionBackend.holding_writes`."""
-        return nullcontext()
-
-    def called(self, name: str) -> CollectionBackend:
+    def called(self, name: str) -> Collection:
         """See :meth:`hummingbit.index.backend.CollectionBackend.called`."""
-        same = copy(self._whole)
+        same = copy(self)
         vars(same).update(name=name, description=replace(self.description, name=name))
         return same
 
-    def reading(self) -> AbstractContextManager[object]:
-        """See :meth:`hummingbit.index.backend.AnyCollection.reading`."""
-        return nullcontext()
+    def ask(
+        self,
+        operation: str,
+        body: Mapping[str, Any],
+        filter: Filter | None = None,  # noqa: A002
+    ) -> dict[str, Any]:
+        """See :meth:`hummingbit.index.backend.AnyCollection.ask`."""
+        return ask(self, operation, body, filter)
 
     def get_many(self, ids: Sequence[str]) -> Iterator[StoredDocument | None]:
         """See :meth:`hummingbit.index.backend.AnyCollection.get_many`."""
-        return map(self._whole.get, ids)
+        return map(self.get, ids)
 
     def explain_no_hits(self, filter: Filter | None) -> list[str]:  # noqa: A002
         """See :func:`hummingbit.index.search.explain_no_hits`."""
-        return explain_no_hits(self._whole, filter)
-
-    def labelled_codes(self, label_field: str = "label") -> tuple[Codes, list[tuple[str, ...]]]:
-        """See :meth:`hummingbit.index.backend.CollectionBackend.labelled_codes`."""
-        coded = self._whole.coded_payloads(with_given_labels=False)
-        return coded.codes, [labels_of(payload, label_field) for payload in coded.payloads]
+        return explain_no_hits(self, filter)
 
     def search(
         self,
@@ -265,64 +282,6 @@ class SearchableCollection(ABC):
         itself.
         """
         return self.find(queries, SearchOptions(k, radius, **options))
-
-    @property
-    def indexed_fields(self) -> tuple[str, ...]:
-        """See :attr:`hummingbit.index.backend.CollectionBackend.indexed_fields`."""
-        return ()
-
-    @property
-    def field_types(self) -> Mapping[str, FieldType]:
-        """See :attr:`hummingbit.index.backend.CollectionBackend.field_types`."""
-        return {}
-
-    @property
-    def language(self) -> str | None:
-        """See :attr:`hummingbit.index.backend.AnyCollection.language`."""
-        return None
-
-    def bytes_on_disk(self) -> int:
-        """Return the size of the collection on disk; 0 if it cannot be known."""
-        return 0
-
-    def _stats(
-        self,
-        *,
-        documents: int,
-        generation: int,
-        engine: str,
-        engine_reason: str,
-        statistics: Mapping[str, Any],
-        problems: list[str],
-        passages: int = 0,
-    ) -> dict[str, Any]:
-        """Return what :meth:`hummingbit.index.backend.CollectionBackend.stats` returns.
-
-        `passages` is the number of passages, if the collection has any.
-        """
-        return {
-            "name": self.name,
-            "documents": documents,
-            "n_bits": self.n_bits,
-            "encoder": self.encoder_name,
-            "encoder_kind": self.encoder_kind,
-            "encoder_fingerprint": self.encoder_fingerprint,
-            "generation": generation,
-            "engine_setting": self.engine_setting,
-            "keep_vectors": self.keep_vectors,
-            "passages": None if self.passages is None else asdict(self.passages),
-            "n_passages": passages if self.passages is not None else None,
-            "ranking": self.ranking,
-            "hybrid_weight": self.hybrid_weight,
-            "own_hybrid_weight": self.own_hybrid_weight,
-            "language": self.language,
-            "indexed_fields": list(self.indexed_fields),
-            "engine": engine,
-            "engine_reason": engine_reason,
-            **statistics,
-            "bytes_on_disk": self.bytes_on_disk(),
-            "problems": problems,
-        }
 
     def _last_of_each_id(
         self, documents: Sequence[Document], codes: DocumentCodes
@@ -370,12 +329,7 @@ class SearchableCollection(ABC):
         return self._answer(parsed, partial(self.recommend, positive, negative, parsed, strategy))
 
     def _answer(self, options: SearchOptions, search: Callable[[], SearchResult]) -> dict[str, Any]:
-        return answer_to(self._whole, options, search)
-
-    @property
-    def _whole(self) -> CollectionBackend:
-        """This collection: local ones and those on Milvus have all that a backend has."""
-        return cast("CollectionBackend", self)
+        return answer_to(self, options, search)
 
     def encode_queries(
         self, queries: Sequence[Query], options: SearchOptions | None = None
@@ -462,18 +416,10 @@ class SearchableCollection(ABC):
         within = None if options is None else options.filter
         return read_query_text(text, partial(self._has_field, within=within))
 
-    def _reader(self, *, by_words: bool) -> Reader:  # noqa: ARG002 - some have no words
-        """Return what reads questions by the words of the encoder, and `by_words` of documents."""
-        return Reader(None, self._encoder_of_texts)
-
     @property
     def _encoder_of_texts(self) -> Encoder | None:
         encoder = self.encoder
         return encoder if encoder is not None and encoder.kind == "text" else None
-
-    def _has_field(self, field: str, within: Filter | None) -> bool:
-        """Tell whether a document has a field, or one that a filter allows."""
-        return field in self.indexed_fields and within is None
 
     def find(self, queries: Queries, options: SearchOptions) -> SearchResult:
         """See :meth:`hummingbit.index.backend.CollectionBackend.find`."""
@@ -496,98 +442,44 @@ class SearchableCollection(ABC):
         )
         return self._run_search(search)
 
-    def recommend(
+    def _stats(
         self,
-        positive: Sequence[Query],  # noqa: ARG002
-        negative: Sequence[Query],  # noqa: ARG002
-        options: SearchOptions,  # noqa: ARG002
-        strategy: str,  # noqa: ARG002
-    ) -> SearchResult:
-        """Raise InputError: only collections in the data folder recommend."""
-        message = f"{self.name!r} is on Milvus, where collections do not recommend"
-        raise InputError("collection", message)
-
-    @abstractmethod
-    def _codes_of(self, ids: Sequence[str]) -> Mapping[str, Codes]:
-        """Return the codes of these documents; unknown ids are left out."""
-
-    @abstractmethod
-    def _run_search(self, search: Search) -> SearchResult:
-        """Run a search and return its result."""
-
-
-def _is_ascii_text(query: Query) -> bool:
-    """Tell whether a query is an ASCII text of a valid length, which needs no other check."""
-    text, *others = query
-    is_ascii = text is not None and text.isascii() and all(other is None for other in others)
-    return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
-
-
-FIELDS_KEPT = 1024
-CANDIDATES_AT_ONCE = 500
-MUCH_DELETED = 1 << 20
-_LAST_WORD = WordExpression(r"\w{2,}$")
-# How many generations a search tries before it waits for the writers.
-ATTEMPTS = 3
-
-
-# A collection: an encoder, a store and an index that stay consistent.
-#
-# **Writes** are described in :mod:`hummingbit.index.generations`. Once a write returns, it is
-# durable and every later search sees it.
-#
-# **Searches** are described in :mod:`hummingbit.index.search`.
-#
-# **Readers.** A process that only reads works in the same way. The writer may commit at any time;
-# :meth:`Collection.follow`, called regularly, publishes what was committed since.
-
-
-class Collection(SearchableCollection):
-    """An :class:`CollectionBackend` over a store. All methods are thread-safe."""
-
-    annotations: Annotations
-    is_local = True
-    _live: tuple[tuple[int, int], Mask] = ((-1, 0), np.zeros(0, dtype=np.bool_))
-    _within: Filter | None = None
-    """That of the documents to which :meth:`within` limits searches."""
-    _fields: tuple[int, dict[str, bool]] = (-1, {})
-    """Whether documents of a generation have a field, by filters."""
-
-    def __init__(
-        self,
-        store: Store,
-        encoder: Encoder | None = None,
         *,
-        engine: str = "auto",
-        indexed: bool = True,
-    ) -> None:
-        """Open the collection in `store`, which is closed with it; `encoder` made its codes.
+        documents: int,
+        generation: int,
+        engine: str,
+        engine_reason: str,
+        statistics: Mapping[str, Any],
+        problems: list[str],
+        passages: int = 0,
+    ) -> dict[str, Any]:
+        """Return what :meth:`hummingbit.index.backend.CollectionBackend.stats` returns.
 
-        `engine` is the index type; see :func:`hummingbit.index.engines.choice.build`. Without
-        `indexed`, the first search builds the index, and writes before it need none.
-
-        Raises:
-            EncoderMismatch: if the collection was made with another encoder, or without one.
-            StoreError: if the store is damaged.
+        `passages` is the number of passages, if the collection has any.
         """
-        super().__init__(store.description, encoder, store.incarnation)
-        self.store = store
-        self.ranking: str = store.default_ranking() or HAMMING
-        self.own_hybrid_weight = store.hybrid_weight()
-        self._write_lock = ProcessLock(store.connections.process)
-        self._statistics = StatisticsCache()
-        self._payload_fields = PayloadFields(store)
-        self._published_index = PublishedIndex(
-            store, self._write_lock, engine, self._payload_fields
-        )
-        self._searched: PublishedIndex | OwnedIndex = self._published_index
-        self._owned = OwnedIndexes(store, self._published_index)
-        self._writer = Writer(store, self._write_lock, self._published_index, self._payload_fields)
-        self.annotations = Annotations(store, self._write_lock, self._published_index)
-        if store.writable:
-            self._published_index.forget_later_words()
-        if indexed:
-            self.build_index()
+        return {
+            "name": self.name,
+            "documents": documents,
+            "n_bits": self.n_bits,
+            "encoder": self.encoder_name,
+            "encoder_kind": self.encoder_kind,
+            "encoder_fingerprint": self.encoder_fingerprint,
+            "generation": generation,
+            "engine_setting": self.engine_setting,
+            "keep_vectors": self.keep_vectors,
+            "passages": None if self.passages is None else asdict(self.passages),
+            "n_passages": passages if self.passages is not None else None,
+            "ranking": self.ranking,
+            "hybrid_weight": self.hybrid_weight,
+            "own_hybrid_weight": self.own_hybrid_weight,
+            "language": self.language,
+            "indexed_fields": list(self.indexed_fields),
+            "engine": engine,
+            "engine_reason": engine_reason,
+            **statistics,
+            "bytes_on_disk": self.bytes_on_disk(),
+            "problems": problems,
+        }
 
     def within(self, filter: Filter) -> Collection:  # noqa: A002
         """See :meth:`hummingbit.index.backend.CollectionBackend.within`."""
@@ -618,10 +510,10 @@ class Collection(SearchableCollection):
         return result._replace(rankings=[strategy])
 
     def _reader(self, *, by_words: bool) -> Reader:
-        """See :meth:`SearchableCollection._reader`."""
+        """Return what reads questions by the words of the encoder, and `by_words` of documents."""
         lexical = self._searched.current_with_lexical().lexical if by_words else None
         if lexical is None:
-            return super()._reader(by_words=False)
+            return Reader(None, self._encoder_of_texts)
         return lexical.reader(self._encoder_of_texts)
 
     def complete(self, text: str, limit: int) -> list[str]:
@@ -642,10 +534,10 @@ class Collection(SearchableCollection):
         return self.store.read_codes_of(ids)
 
     def _has_field(self, field: str, within: Filter | None) -> bool:
-        """See :meth:`SearchableCollection._has_field`; what was found is kept until a write."""
+        """Tell whether a document has a field, or one that a filter allows, and keep the answer."""
         if self._within is not None:
             within = self._within if within is None else And((self._within, within))
-        if super()._has_field(field, within):
+        if field in self.indexed_fields and within is None:
             return True
         generation = self.generation
         if self._fields[0] != generation or len(self._fields[1]) > FIELDS_KEPT:
@@ -1348,18 +1240,6 @@ def _ranking_by_words(published: PublishedGeneration, column: CodeColumn) -> Ran
     assert published.lexical is not None  # noqa: S101 - a search that counts these needs words
     ranking = Bm25Ranking(published.lexical)
     return BestPassages(ranking, published.generation, column) if column.has_passages else ranking
-
-
-def local_collection(collection: CollectionBackend, lacks: str) -> Collection:
-    """Return a collection of the data folder, which has labels, judgements and snapshots.
-
-    Raises:
-        InputError: if it is on Milvus; the message says that it `lacks` them.
-    """
-    if not isinstance(collection, Collection):
-        message = f"{collection.name!r} is on Milvus, where collections have no {lacks}"
-        raise InputError("collection", message)
-    return collection
 
 
 def pages_of(

@@ -28,11 +28,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 from urllib.parse import parse_qsl, urlsplit
 
-from hummingbit.foundation.errors import InputError, install_command
+from hummingbit.foundation.errors import install_command
 from hummingbit.foundation.files import remove_leftovers
 from hummingbit.foundation.processes import Process, ProcessLock
 from hummingbit.foundation.slices import begin_stage, count_in_stage
-from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import (
     AddAlias,
     AliasAction,
@@ -43,11 +42,10 @@ from hummingbit.index.catalog import (
     check_name,
     is_sign_encoder,
 )
-from hummingbit.index.collection import Collection, local_collection
+from hummingbit.index.collection import Collection
 from hummingbit.index.errors import (
     CollectionExists,
     DataFolderError,
-    SnapshotError,
     StoreClosed,
     StoreError,
     UnknownCollection,
@@ -55,7 +53,7 @@ from hummingbit.index.errors import (
 from hummingbit.index.folders import Draft, LocalCollections
 from hummingbit.index.languages import check_language
 from hummingbit.index.lock import FolderLock
-from hummingbit.index.names import AUTO, BACKENDS, FLOAT32, Backend
+from hummingbit.index.names import AUTO, FLOAT32, Backend, check_backend
 from hummingbit.index.names import AUTO as AUTO_LANGUAGE
 from hummingbit.index.passages import Passages
 
@@ -121,9 +119,6 @@ class CollectionSettings(TypedDict, total=False):
 class DataFolder:
     """An open data folder. All methods are thread-safe."""
 
-    drafts_survive = False
-    """Whether a draft (:mod:`hummingbit.index.folders`) outlives a crash."""
-
     def __init__(
         self,
         path: Path,
@@ -150,7 +145,7 @@ class DataFolder:
         self._changing = ProcessLock(self.process)
         self.encoders = EncoderFolder(path / "encoders")
         self._reserved: set[str] = set()
-        self._predecessors: Mapping[str, CollectionBackend] = {}
+        self._predecessors: Mapping[str, Collection] = {}
         self._follower: Follower | None = None
         self._collections = self._make_collections(engine, indexed=indexed)
         self._lock = FolderLock(path, self.process, writable=writable)
@@ -177,7 +172,7 @@ class DataFolder:
 
         return Snapshots(self.path / "snapshots")
 
-    def _make_collections(self, engine: str, *, indexed: bool) -> Collections[CollectionBackend]:
+    def _make_collections(self, engine: str, *, indexed: bool) -> Collections:
         """Return the collections, none of them open yet."""
         path, writable = self.path / "collections", self.writable
         return LocalCollections(path, self.encoders, engine, writable=writable, indexed=indexed)
@@ -201,10 +196,6 @@ class DataFolder:
         for collection in self.collections().values():
             collection.prepare_fork()
         self.process.share()
-
-    def check_engine(self, engine: str, n_bits: int) -> None:
-        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
-        self._collections.check_engine(engine, n_bits)
 
     @property
     def linger_seconds(self) -> float:
@@ -249,7 +240,7 @@ class DataFolder:
         """Tell whether :meth:`change_aliases` applied the actions of a job."""
         return self._aliases.changed_by(job)
 
-    def collections(self) -> Mapping[str, CollectionBackend]:
+    def collections(self) -> Mapping[str, Collection]:
         """Return the collections by name, in the order of the names."""
         self.process.check()
         return self._collections.by_name()
@@ -258,7 +249,7 @@ class DataFolder:
         """Return why collections cannot be opened, by name, or by folder if the name is unknown."""
         return self._collections.unavailable()
 
-    def collection(self, name: str) -> CollectionBackend:
+    def collection(self, name: str) -> Collection:
         """Return a collection by its name or an alias; see :meth:`Collections.get`.
 
         An alias always has a collection while it moves, even if the collection that it leaves is
@@ -276,9 +267,7 @@ class DataFolder:
             if predecessors is self._predecessors and aliases is self._aliases.names:
                 return self._collections.get(target)
 
-    def create_collection(
-        self, name: str, **settings: Unpack[CollectionSettings]
-    ) -> CollectionBackend:
+    def create_collection(self, name: str, **settings: Unpack[CollectionSettings]) -> Collection:
         """Create a collection with an encoder, or for documents with codes of `n_bits`.
 
         Without either, the encoder is the one that ships (:func:`catalog.shipped_encoder`); if it
@@ -286,7 +275,7 @@ class DataFolder:
         `engine` is one of :data:`hummingbit.index.engines.choice.INDEX_TYPES`.
         Filters on `indexed_fields` read no payloads. Vectors are kept in a form of
         :mod:`hummingbit.index.kept_vectors`. With `passages`, texts are split. The `language` is
-        that of :meth:`hummingbit.index.backend.CollectionBackend.set_language`; it is found without
+        that of :meth:`hummingbit.index.backend.Collection.set_language`; it is found without
         one. If a collection with the same name and settings exists, it is returned.
 
         Raises:
@@ -308,7 +297,7 @@ class DataFolder:
         keep_vectors: str = FLOAT32,
         passages: Passages | None = None,
         language: str | None = None,
-    ) -> tuple[CollectionBackend, bool]:
+    ) -> tuple[Collection, bool]:
         """Do as :meth:`create_collection`; tell also whether this call created the collection."""
         if language not in (None, AUTO_LANGUAGE):
             check_language(language)
@@ -365,7 +354,7 @@ class DataFolder:
         return Draft(name, hidden, collection, self._publish, self._reserved.discard)
 
     def draft_like(
-        self, source: CollectionBackend, name: str, encoder: str, engine: str | None = None
+        self, source: Collection, name: str, encoder: str, engine: str | None = None
     ) -> Draft:
         """Create a draft with the settings of `source`, except for its encoder and its `engine`.
 
@@ -433,13 +422,13 @@ class DataFolder:
                 raise
         return len(target)
 
-    def collection_for(self, name: str, header: Header) -> CollectionBackend:
+    def collection_for(self, name: str, header: Header) -> Collection:
         """See :func:`hummingbit.index.transfer.collection_for`."""
         from hummingbit.index.transfer import collection_for  # noqa: PLC0415 - see above
 
         return collection_for(self, name, header)
 
-    def published_draft(self, id_: str) -> CollectionBackend | None:
+    def published_draft(self, id_: str) -> Collection | None:
         """Return the collection that was the draft `id_`; None if it was never published."""
         return self._collections.published_draft(id_)
 
@@ -465,18 +454,14 @@ class DataFolder:
         Raises:
             UnknownCollection, CollectionUnavailable: as :meth:`collection`.
             DataFolderError: if the folder is not open for writing.
-            SnapshotError: if the collection is stored elsewhere, or the snapshot cannot be written.
+            SnapshotError: if the snapshot cannot be written.
         """
         self._lock.check_writable()
         collection = self.collection(name)
-        try:
-            local = local_collection(collection, "snapshots")
-        except InputError as error:
-            raise SnapshotError(f"{error.reason}; use index export") from None
-        local.remove_expired()
-        encoder = local.encoder_name
+        collection.remove_expired()
+        encoder = collection.encoder_name
         artifact = None if encoder is None else self.encoders.folder(encoder)
-        return self.snapshots.create(local.store.copy_to, artifact, before_appearing)
+        return self.snapshots.create(collection.store.copy_to, artifact, before_appearing)
 
     def remove_expired(self) -> None:
         """Delete from all open collections the documents that have expired.
@@ -484,20 +469,19 @@ class DataFolder:
         An error is logged, and the next call tries again: no read returns these documents.
         """
         for name, collection in self.collections().items():
-            if isinstance(collection, Collection):
-                try:
-                    collection.remove_expired()
-                except StoreClosed:
-                    continue  # it was dropped meanwhile
-                except StoreError as error:
-                    _log.warning("removing expired documents of %s failed: %s", name, error)
+            try:
+                collection.remove_expired()
+            except StoreClosed:
+                continue  # it was dropped meanwhile
+            except StoreError as error:
+                _log.warning("removing expired documents of %s failed: %s", name, error)
 
     def restore_snapshot(
         self,
         snapshot: Path | str,
         name: str,
         before_appearing: Callable[[str], object] | None = None,
-    ) -> CollectionBackend:
+    ) -> Collection:
         """Create the collection `name` from a snapshot, and its encoder if it is missing.
 
         `snapshot` is a snapshot's file, or the id of one of this folder.
@@ -584,7 +568,7 @@ class DataFolder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _publish(self, name: str, hidden: HiddenCollection) -> CollectionBackend:
+    def _publish(self, name: str, hidden: HiddenCollection) -> Collection:
         with self._changing:
             self._aliases.check_free(name)
             hidden.appear()
@@ -616,8 +600,6 @@ class DataFolderLocation:
 
     path: Path
     engine: Backend = "local"
-    milvus_uri: str | None = None
-    milvus_token: str | None = field(default=None, repr=False)
     postgres_uri: str | None = None
     postgres_password: str | None = field(default=None, repr=False)
 
@@ -631,32 +613,19 @@ class DataFolderLocation:
         """
         if self.engine == "local":
             return DataFolder(self.path, writable=writable, indexed=indexed, follow=follow)
-        if self.engine not in BACKENDS:
-            known = ", ".join(BACKENDS)
-            raise DataFolderError(f"engine is {self.engine[:80]!r}; it must be {known}")
-        if self.engine == "postgres":
-            uri = self._address(
-                self.postgres_uri, "psycopg", "postgresql://USER@HOST:5432/DATABASE"
-            )
-            # psycopg may not be installed.
-            from hummingbit.index.postgres.folder import PostgresFolder  # noqa: PLC0415
+        try:
+            check_backend(self.engine)
+        except ValueError as error:
+            raise DataFolderError(f"the engine {error}") from None
+        if self.postgres_uri is None:
+            example = "for example postgresql://USER@HOST:5432/DATABASE"
+            hint = f"set --postgres-uri or HUMMINGBIT_POSTGRES_URI, {example}"
+            raise DataFolderError(f"the engine postgres needs the address of a server; {hint}")
+        if find_spec("psycopg") is None:
+            hint = install_command("postgres")
+            raise DataFolderError(f"the engine postgres needs the package psycopg; run {hint}")
+        # psycopg may not be installed.
+        from hummingbit.index.postgres.folder import PostgresFolder  # noqa: PLC0415
 
-            options = {"writable": writable, "indexed": indexed, "follow": follow}
-            return PostgresFolder(self.path, uri, self.postgres_password, **options)
-        uri = self._address(self.milvus_uri, "pymilvus", "http://HOST:19530")
-        # pymilvus takes a second to import and may not be installed.
-        from hummingbit.index.milvus.folder import MilvusFolder  # noqa: PLC0415
-
-        return MilvusFolder(self.path, uri, self.milvus_token, writable=writable)
-
-    def _address(self, uri: str | None, package: str, example: str) -> str:
-        """Return the address of the server, which a `package` connects to."""
-        if uri is None:
-            variable = f"HUMMINGBIT_{self.engine.upper()}_URI"
-            hint = f"set --{self.engine}-uri or {variable}, for example {example}"
-            message = f"the engine {self.engine} needs the address of a server; {hint}"
-            raise DataFolderError(message)
-        if find_spec(package) is None:
-            hint = f"run {install_command(self.engine)}"
-            raise DataFolderError(f"the engine {self.engine} needs the package {package}; {hint}")
-        return uri
+        options = {"writable": writable, "indexed": indexed, "follow": follow}
+        return PostgresFolder(self.path, self.postgres_uri, self.postgres_password, **options)

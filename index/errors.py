@@ -92,13 +92,6 @@ class StoreUnavailable(StoreError):
     """The server that holds a store cannot be reached now; trying later may help."""
 
 
-class OtherWriter(StoreError):
-    """Another process writes to a collection that only one process may write; nothing was written.
-
-    Its message holds no path.
-    """
-
-
 class UnknownSnapshot(HummingbitError, LookupError):
     """No snapshot of the data folder has the id."""
 

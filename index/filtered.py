@@ -78,11 +78,6 @@ class FilteredCollection:
         return getattr(self._own, name)
 
     @property
-    def is_local(self) -> bool:
-        """See :attr:`hummingbit.index.backend.CollectionBackend.is_local`."""
-        return self._own.is_local
-
-    @property
     def generation(self) -> int:
         """See :attr:`hummingbit.index.backend.AnyCollection.generation`."""
         return self._collection.generation

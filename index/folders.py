@@ -15,7 +15,6 @@ from types import MappingProxyType
 
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import (
     Collections,
     EncoderFolder,
@@ -57,8 +56,8 @@ class Draft:
         self,
         name: str,
         hidden: HiddenCollection,
-        collection: CollectionBackend,
-        publish: Callable[[str, HiddenCollection], CollectionBackend],
+        collection: Collection,
+        publish: Callable[[str, HiddenCollection], Collection],
         release: Callable[[str], object],
     ) -> None:
         """Hold a hidden collection; `publish` makes it appear, and `release` frees its name."""
@@ -71,7 +70,7 @@ class Draft:
         self._release = release
         self._ended = False
 
-    def publish(self) -> CollectionBackend:
+    def publish(self) -> Collection:
         """Make the collection appear under its name, in one step, and return it.
 
         Raises:
@@ -107,7 +106,7 @@ SECONDS_FOR_OPENING = 0.25
 IS_WINDOWS = os.name == "nt"
 
 
-class StoredCollections(Collections[Collection]):
+class StoredCollections(Collections):
     """Collections that are read from stores, in the data folder or on a server.
 
     Those that are gone close once the reads in progress end. Others are opened in threads.
@@ -138,11 +137,7 @@ class StoredCollections(Collections[Collection]):
             collection.build_index()
         return collection
 
-    def check_engine(self, engine: str, n_bits: int) -> None:
-        """Raise an InputError unless a collection of `n_bits` can be searched by `engine`."""
-        check_index_type(engine, n_bits)
-
-    def let_go(self, held: Names[CollectionBackend] = ()) -> None:
+    def let_go(self, held: Names[Collection] = ()) -> None:
         """Close the collections that are gone, except those that are still `held`.
 
         Reads in progress go on for at most :attr:`linger_seconds`. They hold the collection, and
@@ -321,7 +316,7 @@ class LocalCollections(StoredCollections):
             if folder not in present and name in self.opened
         }
 
-    def follow(self, gone: Mapping[str, CollectionBackend], *, wait: bool) -> set[str]:
+    def follow(self, gone: Mapping[str, Collection], *, wait: bool) -> set[str]:
         """See :meth:`hummingbit.index.catalog.Collections.follow`."""
         self._rounds += 1
         for name in gone:

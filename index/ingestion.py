@@ -56,9 +56,8 @@ NUMBERS, STRINGS = {"gte": -sys.float_info.max}, {"gte": ""}
 class CollectionFieldTypes(FieldTypes):
     """The types of a collection's fields: those that it remembers, or else what documents hold.
 
-    Other fields are those of collections on Milvus, which remembers none, of collections that an
-    earlier version wrote, and of documents that did not come from tables. Such a field has the type
-    that most of its values have.
+    Other fields are those of collections that an earlier version wrote, and of documents that did
+    not come from tables. Such a field has the type that most of its values have.
     """
 
     def __init__(self, collection: AnyCollection) -> None:
@@ -260,20 +259,15 @@ def _ids(collection: CollectionBackend) -> Iterator[str]:
         row = batch[-1].row
 
 
-def carry_most_annotations(
-    source: CollectionBackend, target: CollectionBackend
-) -> CopiedMarks | None:
+def carry_most_annotations(source: CollectionBackend, target: CollectionBackend) -> CopiedMarks:
     """Copy the labels and judgements of `source` to `target`, with their authors and times.
 
-    What it returns makes :func:`carry_annotations` short. Collections on Milvus have no labels and
-    judgements.
+    What it returns makes :func:`carry_annotations` short.
 
     Raises:
         StoreError: if one of the stores fails.
     """
-    if source.annotations is not None and target.annotations is not None:
-        return copy_most_annotations(source.annotations, target.annotations)
-    return None
+    return copy_most_annotations(source.annotations, target.annotations)
 
 
 def carry_annotations(
@@ -286,8 +280,7 @@ def carry_annotations(
     Raises:
         StoreError: if one of the stores fails.
     """
-    if source.annotations is not None and target.annotations is not None:
-        copy_annotations(source.annotations, target.annotations, copied)
+    copy_annotations(source.annotations, target.annotations, copied)
 
 
 def form_for(folder: DataFolder, encoder: str, source: CollectionBackend) -> str:

@@ -55,9 +55,22 @@ DEFAULT_BUCKETS = 10
 CalendarInterval = Literal["minute", "hour", "day", "week", "month", "quarter", "year"]
 CALENDAR_INTERVALS: tuple[CalendarInterval, ...] = get_args(CalendarInterval)
 
-Backend = Literal["local", "milvus", "postgres"]
+Backend = Literal["local", "postgres"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 """Where collections are stored."""
+
+
+def check_backend(name: str) -> str:
+    """Return the name of a backend; raise ValueError if there is none of that name."""
+    if name == "milvus":
+        move = "hummingbit index import NAME http://HOST:19530 --from milvus"
+        raise ValueError(
+            f"milvus is gone; move each collection to the data folder or to PostgreSQL: {move}"
+        )
+    if name not in BACKENDS:
+        raise ValueError(f"is {name[:80]!r}; it must be {' or '.join(BACKENDS)}")
+    return name
+
 
 STORES = ("milvus", "qdrant", "txtai")
 """The vector stores whose exported points can be read."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from hummingbit.foundation.errors import InputError
 from hummingbit.index.facets import Facet, Facets, count_facet, parse_facets
 from hummingbit.index.filters import Filter
 from hummingbit.index.records import ScrollPage
@@ -23,7 +22,6 @@ from hummingbit.index.store.columns import Column, Mask
 if TYPE_CHECKING:
     from hummingbit.index.generations import PublishedGeneration
 
-NOT_ON_MILVUS = "is not supported by a collection on Milvus; leave it out"
 Answer = TypeVar("Answer")
 Work = Callable[["PublishedGeneration", Mask, list[Column]], Answer | None]
 """Makes an answer of a generation, ``bool[last_row + 1]`` of the documents to read, and columns."""
@@ -31,10 +29,6 @@ Work = Callable[["PublishedGeneration", Mask, list[Column]], Answer | None]
 
 class Documents(Protocol):
     """The documents that an operation may read."""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the columns of their fields are here."""
 
     def scroll(self, limit: int, cursor: str | None = None) -> ScrollPage:
         """See :meth:`hummingbit.index.backend.AnyCollection.scroll`."""
@@ -52,10 +46,8 @@ def ask(
     """Return the response of an operation on the documents that match a filter.
 
     Raises:
-        InputError: if the body is invalid, or the documents are on Milvus.
+        InputError: if the body is invalid.
     """
-    if not documents.is_local:
-        raise InputError(operation, NOT_ON_MILVUS)
     return OPERATIONS[operation](documents, body, filter_)
 
 

@@ -224,12 +224,12 @@ StoredRow = tuple[str, Mapping[str, Any] | None, str | None, bytes | None]
 class UpsertResult:
     """How many documents were written, counting each id once, and the generation with them.
 
-    `replaced` is how many of them replaced a document; None on Milvus, which does not tell.
+    `replaced` is how many of them replaced a document.
     """
 
     upserted: int
     generation: int
-    replaced: int | None = None
+    replaced: int = 0
 
 
 @dataclass(frozen=True, slots=True)

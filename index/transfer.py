@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol
 
 import numpy as np
 
@@ -31,8 +30,8 @@ from hummingbit.encoder.limits import (
     Packing,
 )
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.index.backend import AnyCollection, CollectionBackend
-from hummingbit.index.collection import pages_of
+from hummingbit.index.backend import AnyCollection
+from hummingbit.index.collection import Collection, pages_of
 from hummingbit.index.errors import EncoderMismatch, UnknownCollection
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.languages import stemmers
@@ -101,7 +100,7 @@ class Header:
     """What it was to be searched by; exports had none before collections could ask for one."""
     documents: int
     ranking: str | None = HAMMING
-    """What ordered the hits of searches that named no ranking; None if there was no choice."""
+    """What ordered the hits of searches that named no ranking; None is that of a new collection."""
     hybrid_weight: float | None = None
     """The weight of codes beside words; None is the encoder's."""
     indexed_fields: tuple[str, ...] = ()
@@ -147,6 +146,25 @@ def write_export(
             _write_line(stream, {JUDGED: judgement_to_json(annotation)})
     _write_line(stream, {"end": True, "documents": written})
     return written
+
+
+class Exported(Protocol):
+    """A collection to import."""
+
+    @property
+    def header(self) -> Header:
+        """The description of the collection."""
+
+    @property
+    def labels(self) -> Sequence[DocumentLabel]:
+        """The labels, complete once all documents were read."""
+
+    @property
+    def judgements(self) -> Sequence[Judgement]:
+        """The judgements, complete once all documents were read."""
+
+    def documents(self) -> Iterator[Document]:
+        """Yield each document with its code."""
 
 
 class Export:
@@ -324,8 +342,7 @@ def export_collection(
             encoder_fingerprint=collection.encoder_fingerprint,
             engine=collection.engine_setting,
             documents=len(collection),
-            # On Milvus there is no choice; an import gets the ranking of a new collection.
-            ranking=None if collection.annotations is None else collection.ranking,
+            ranking=collection.ranking,
             hybrid_weight=collection.own_hybrid_weight,
             indexed_fields=collection.indexed_fields,
             keep_vectors=collection.keep_vectors,
@@ -338,11 +355,10 @@ def export_collection(
         )
 
 
-def collection_for(folder: DataFolder, name: str, header: Header) -> CollectionBackend:
+def collection_for(folder: DataFolder, name: str, header: Header) -> Collection:
     """Return the collection to import into; a missing one is created like the exported one.
 
-    It gets the same settings if collections of the folder support them; :func:`left_out` says which
-    they do not.
+    It gets the same settings.
 
     Raises:
         EncoderMismatch: if no encoder of the folder has the fingerprint of the one that made the
@@ -355,59 +371,25 @@ def collection_for(folder: DataFolder, name: str, header: Header) -> CollectionB
     except UnknownCollection:
         encoder = _encoder_for(folder, header)
         n_bits = header.n_bits if encoder is None else None
-        engine = AUTO
-        with suppress(InputError):  # Milvus has its own
-            folder.check_engine(header.engine, header.n_bits)
-            engine = header.engine
-        create = partial(
-            folder.create_collection,
+        created = folder.create_collection(
             name,
             encoder=encoder,
             n_bits=n_bits,
-            engine=engine,
+            engine=header.engine,
             passages=header.passages,
+            keep_vectors=header.keep_vectors,
         )
-        try:
-            created = create(keep_vectors=header.keep_vectors)
-        except InputError as error:
-            if error.field != "keep_vectors":
-                raise
-            created = create()  # on Milvus
-        with suppress(InputError):  # Milvus ranks by one only
-            if header.ranking is not None:
-                created.set_ranking(header.ranking)
-            if header.hybrid_weight is not None:
-                created.set_hybrid_weight(header.hybrid_weight)
-        with suppress(InputError):  # nor does it take indexes of fields
-            created.set_indexed_fields(header.indexed_fields)
+        if header.ranking is not None:
+            created.set_ranking(header.ranking)
+        if header.hybrid_weight is not None:
+            created.set_hybrid_weight(header.hybrid_weight)
+        created.set_indexed_fields(header.indexed_fields)
         if header.language is not None:
-            with suppress(InputError):  # nor has it words
-                created.set_language(header.language)
+            created.set_language(header.language)
         created.remember_field_types(header.field_types)
         return created
     check_same_encoder(header, name, collection.n_bits, collection.encoder_fingerprint)
     return collection
-
-
-def left_out(header: Header, collection: AnyCollection) -> list[str]:
-    """Return a sentence for each setting of an export that a collection made for it lacks."""
-    settings = {
-        "ranking": (header.ranking, collection.ranking),
-        "hybrid weight": (header.hybrid_weight, collection.own_hybrid_weight),
-        "language": (header.language, collection.language),
-        "indexed fields": (sorted(header.indexed_fields), sorted(collection.indexed_fields)),
-        "form of vectors": (header.keep_vectors, collection.keep_vectors),
-    }
-    return [
-        f"the {name} of the export, {_listed(exported)}, is not that of {collection.name!r},"
-        f" {_listed(actual) or 'which has none'}"
-        for name, (exported, actual) in settings.items()
-        if exported and exported != actual
-    ]
-
-
-def _listed(value: object) -> str:
-    return ", ".join(value) if isinstance(value, list) else str("" if value is None else value)
 
 
 def check_same_encoder(header: Header, name: str, n_bits: int, fingerprint: str | None) -> None:
@@ -438,7 +420,7 @@ def encoder_of_export(header: Header, known: Iterable[tuple[str, str]]) -> str |
 
 def import_documents(
     collection: AnyCollection,
-    export: Export,
+    export: Exported,
     progress: Callable[[int], object] | None = None,
     refused: Callable[[str, str], object] | None = None,
 ) -> IngestReport:
@@ -450,36 +432,27 @@ def import_documents(
     Raises:
         ReadError: if the export cannot be read. Earlier batches stay.
         StoreError: if the collection cannot be written.
-        InputError: if the export has labels and the collection cannot. The documents stay.
     """
     report = collection.ingest(export.documents(), progress=progress, refused=refused)
     import_annotations(collection, export)
     return replace(report, generation=collection.generation)
 
 
-def import_annotations(collection: AnyCollection, export: Export) -> None:
+def import_annotations(collection: AnyCollection, export: Exported) -> None:
     """Write the labels and judgements of an export after all its documents were read.
 
     Raises:
         StoreError: if the collection cannot be written.
-        InputError: if there are any and the collection is on Milvus.
     """
     if not export.labels and not export.judgements:
         return
-    if collection.annotations is None:
-        labels = counted(len(export.labels), "label")
-        judgements = counted(len(export.judgements), "judgement")
-        records = f"{labels} and {judgements}"
-        message = f"{collection.name!r} is on Milvus and cannot keep the export's {records}"
-        raise InputError("collection", f"{message}; its documents were imported")
     collection.annotations.set_labels(export.labels)
     collection.annotations.set_judgements(export.judgements)
 
 
 def _annotations(collection: AnyCollection) -> Iterator[DocumentLabel | Judgement]:
-    if collection.annotations is not None:
-        yield from collection.annotations.labels()
-        yield from collection.annotations.judgements()
+    yield from collection.annotations.labels()
+    yield from collection.annotations.judgements()
 
 
 def _encoder_for(folder: DataFolder, header: Header) -> str | None:

@@ -78,7 +78,7 @@ def place_of(
         return Place.LONG
     if _is_read_by_model(collection, options, query):
         return Place.MODEL
-    if isinstance(collection, FilteredCollection) or not collection.is_local:
+    if isinstance(collection, FilteredCollection):
         return Place.THREAD
     n_bytes = n_hits * _mean_bytes(collection) if _reads_documents(options) else 0
     counts = options.facets is not None or options.group_by is not None

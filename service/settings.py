@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -30,16 +30,10 @@ from hummingbit.index.data_folder import (
     DataFolderLocation,
     check_postgres_address,
 )
-from hummingbit.index.names import MAX_K, Backend
+from hummingbit.index.names import MAX_K, Backend, check_backend
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
-
-
-def _check_uri(uri: str | None) -> str | None:
-    if uri is not None and ("://" not in uri or "@" in uri):
-        raise ValueError("must look like http://HOST:19530; give the token as milvus_token")
-    return uri
 
 
 def _check_postgres_uri(uri: str | None) -> str | None:
@@ -95,16 +89,9 @@ class Settings(BaseSettings):
         description="serve without writing or locking; follow the service that writes",
     )
 
-    backend: Backend = Field(
+    backend: Annotated[Backend, BeforeValidator(check_backend)] = Field(
         default="local",
-        description="where collections are stored: local, in data_dir, or on a server, milvus or"
-        " postgres",
-    )
-    milvus_uri: Annotated[str | None, AfterValidator(_check_uri)] = Field(
-        default=None, description="the address of Milvus, http://HOST:PORT, without the token"
-    )
-    milvus_token: SecretStr | None = Field(
-        default=None, description="the token for Milvus, such as USER:PASSWORD"
+        description="where collections are stored: local, in data_dir, or on a server, postgres",
     )
     postgres_uri: Annotated[str | None, AfterValidator(_check_postgres_uri)] = Field(
         default=None,
@@ -247,12 +234,9 @@ class Settings(BaseSettings):
     @property
     def location(self) -> DataFolderLocation:
         """Where the collections are."""
-        token, password = (
-            None if secret is None else secret.get_secret_value()
-            for secret in (self.milvus_token, self.postgres_password)
-        )
-        servers = self.milvus_uri, token, self.postgres_uri, password
-        return DataFolderLocation(self.data_dir, self.backend, *servers)
+        secret = self.postgres_password
+        password = None if secret is None else secret.get_secret_value()
+        return DataFolderLocation(self.data_dir, self.backend, self.postgres_uri, password)
 
     @property
     def keys_path(self) -> Path:

@@ -10,10 +10,9 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,20 +21,11 @@ from xdist.scheduler import LoadScopeScheduling
 from hummingbit.encoder.recipes import BaseRecipe, JudgementRecipe
 from hummingbit.foundation import slices
 from tests.support import postgres
-from tests.support.milvus import milvus_server, reason_unavailable
 from tests.support.postgres import Server
 
-if TYPE_CHECKING:
-    from hummingbit.index.milvus.folder import MilvusFolder
-
-
 ROOT = Path(__file__).parents[1]
-MILVUS = "milvus"
-"""It is in the ids of all tests that need a Milvus server, and of no more than a few others."""
 POSTGRES = "postgres"
 """It is in the ids of all tests that need a PostgreSQL server, and of no more than a few others."""
-MILVUS_OPEN = pytest.StashKey[ExitStack]()
-"""What is open for these tests: the server, and a data folder with collections on it."""
 
 # How long an example takes says more about the machine than about the code. The examples are the
 # same in every run, so that a change alone can break the suite; the other profile draws others,
@@ -105,9 +95,8 @@ class SharedTogether(LoadScopeScheduling):  # type: ignore[misc]  # it has no ty
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
-        for server in (MILVUS, POSTGRES):
-            if server in nodeid:
-                return server
+        if POSTGRES in nodeid:
+            return POSTGRES
         return module if has_module_fixtures(ROOT / module) else nodeid.partition("[")[0]
 
 
@@ -117,25 +106,18 @@ def has_module_fixtures(path: Path) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests that need Milvus one after the other, in one process, too, and long ones early.
+    """Run the tests that need PostgreSQL one after the other, and long ones early.
 
     Of groups of the same size, pytest-xdist begins with the first; a long test that comes last
     would leave processors without work.
     """
-    items.sort(key=lambda item: (MILVUS not in item.nodeid, not item.get_closest_marker("long")))
+    items.sort(key=lambda item: (POSTGRES not in item.nodeid, not item.get_closest_marker("long")))
 
 
 def pytest_collection_finish() -> None:
     """Exempt the tests and all that they import, a million objects, from garbage collection."""
     gc.freeze()
     gc.enable()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Stop Milvus after the last test that needs it: an idle server takes a fifth of a core."""
-    if nextitem is None or MILVUS not in nextitem.nodeid:
-        item.config.stash.get(MILVUS_OPEN, ExitStack()).close()
 
 
 @pytest.fixture(autouse=True)
@@ -174,33 +156,6 @@ def postgres_server() -> Iterator[Server]:
 def postgres_uri(postgres_server: Server) -> str:
     """The address of an empty database."""
     return postgres_server.new_database()
-
-
-@pytest.fixture(scope="session")
-def milvus_uri(
-    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The address of a Milvus server that all tests share."""
-    if uri := os.environ.get("MILVUS_URI"):
-        pytestconfig.stash.setdefault(MILVUS_OPEN, ExitStack())
-        yield uri
-        return
-    reason = reason_unavailable()
-    if reason is not None:
-        pytest.skip(reason)
-    with pytestconfig.stash.setdefault(MILVUS_OPEN, ExitStack()) as stack:
-        yield stack.enter_context(milvus_server(tmp_path_factory.mktemp("milvus")))
-
-
-@pytest.fixture(scope="session")
-def milvus_folder(
-    pytestconfig: pytest.Config, milvus_uri: str, tmp_path_factory: pytest.TempPathFactory
-) -> MilvusFolder:
-    """A data folder whose collections are on Milvus, which tests share as well."""
-    from hummingbit.index.milvus.folder import MilvusFolder  # noqa: PLC0415 - pymilvus may be missing
-
-    folder = MilvusFolder(tmp_path_factory.mktemp("data"), milvus_uri, writable=True)
-    return pytestconfig.stash[MILVUS_OPEN].enter_context(closing(folder))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,4 +1,4 @@
-"""Milvus and txtai as running services that hold a corpus."""
+"""txtai as a running service that holds a corpus."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import json
 import os
 import socket
 import subprocess
-import tempfile
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.harness.service_corpus import N_BITS, Corpus, K
-from hummingbit.encoder.codes import Codes
-from tests.support.milvus import milvus_server, reason_unavailable
+from benchmarks.harness.service_corpus import Corpus, K
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 900.0
@@ -38,51 +35,6 @@ class System(NamedTuple):
     search: Callable[[int], list[int]]
     pid: int | None = None
     """The process of the service, or that which started all others."""
-
-
-@contextmanager
-def milvus(corpus: Corpus) -> Iterator[list[System]]:
-    """Run a Milvus server that holds the codes; yield an empty list if none can be started."""
-    if reason := reason_unavailable():
-        print(f"milvus is left out: {reason}")
-        yield []
-        return
-    with tempfile.TemporaryDirectory() as folder, milvus_server(Path(folder)) as address:
-        client = fill_milvus(address, corpus.codes)
-        np.save(corpus.folder / "query_codes.npy", corpus.query_codes)
-
-        def search(position: int) -> list[int]:
-            (hits,) = search_milvus(client, corpus.query_codes[position].tobytes())
-            return [int(hit["id"]) for hit in hits]
-
-        load = ["benchmarks.harness.load_milvus", address, str(corpus.folder / "query_codes.npy")]
-        yield [System("milvus", load, search)]
-
-
-def fill_milvus(address: str, codes: Codes) -> Any:
-    """Insert codes with their positions as ids, index and load them; return a client."""
-    from pymilvus import DataType, MilvusClient  # noqa: PLC0415 - not installed everywhere
-
-    client = MilvusClient(uri=address)
-    schema = client.create_schema(auto_id=False)
-    schema.add_field("id", DataType.INT64, is_primary=True)
-    schema.add_field("code", DataType.BINARY_VECTOR, dim=N_BITS)
-    client.create_collection("bench", schema=schema, consistency_level="Eventually")
-    for start in range(0, len(codes), 20_000):
-        batch = enumerate(codes[start : start + 20_000], start)
-        rows = [{"id": row, "code": code.tobytes()} for row, code in batch]
-        client.insert("bench", rows)
-    client.flush("bench")
-    index = client.prepare_index_params()
-    index.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
-    client.create_index("bench", index)
-    client.load_collection("bench")
-    return client
-
-
-def search_milvus(client: Any, code: bytes) -> Any:
-    """Return the hits of one code, a list in a list, as pymilvus returns them."""
-    return client.search("bench", [code], limit=K, search_params={"metric_type": "HAMMING"})
 
 
 @contextmanager

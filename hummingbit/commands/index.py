@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import signal
 import sys
 import threading
@@ -118,11 +119,11 @@ with deferred_imports():
     from hummingbit.index.search import explain_no_order
     from hummingbit.index.transfer import (
         Export,
+        Exported,
         PointSelection,
         code_length,
         export_collection,
         import_documents,
-        left_out,
         read_points,
     )
 
@@ -760,7 +761,8 @@ def configure_transfer(actions: Actions) -> None:
     add_file(
         into,
         "a file that index export wrote, also .gz or .xz (default: standard input);"
-        " with --from, what another store wrote",
+        " with --from, what another store wrote; with --from milvus also http://HOST:PORT/NAME, a"
+        " collection that an earlier hummingbit kept there",
     )
     codes = "codes as a binary index of FAISS, and the ids"
     add_option(export, "--faiss FILE", f"write the {codes} to FILE.ids")
@@ -796,23 +798,37 @@ def run_import(args: argparse.Namespace) -> int:
     """Add the documents of an export, with their codes; create the collection if needed."""
     if args.faiss is not None:
         return run_import_faiss(args)
+    if args.store == "milvus" and args.file.startswith(("http://", "https://")):
+        return run_import_from_milvus(args)
     if args.store is not None:
         return run_import_points(args)
+    _check_no_options(args, "is for files of other stores; name the store with --from")
+    with open_input(args.file) as (stream, source):
+        return _import(args, Export(stream, source))
+
+
+def run_import_from_milvus(args: argparse.Namespace) -> int:
+    """Add the documents of a collection that an earlier hummingbit kept on a Milvus server."""
+    # Most imports do not need it.
+    from hummingbit.index.from_milvus import MilvusExport  # noqa: PLC0415
+
+    _check_no_options(args, "is for files; a collection on Milvus has its codes and encoder")
+    token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
+    with MilvusExport(args.file, args.collection, token) as export:
+        return _import(args, export)
+
+
+def _check_no_options(args: argparse.Namespace, reason: str) -> None:
     for name in OPTIONS:
         if getattr(args, name) is not None:
-            option = "--" + name.replace("_", "-")
-            raise OptionError(f"{option}: is for files of other stores; name the store with --from")
-    with (
-        open_input(args.file) as (stream, source),
-        open_collections(args, writable=True) as folder,
-    ):
-        export = Export(stream, source)
+            raise OptionError(f"--{name.replace('_', '-')}: {reason}")
+
+
+def _import(args: argparse.Namespace, export: Exported) -> int:
+    with open_collections(args, writable=True) as folder:
         is_new = args.collection not in {*folder.collections(), *folder.aliases()}
         header = export.header
         collection = folder.collection_for(args.collection, header)
-        if is_new:
-            for sentence in left_out(header, collection):
-                print(f"left out: {sentence}", file=sys.stderr)
         with (
             filling(folder, collection, is_new=is_new),
             count_in_stage("importing", header.documents) as advance,

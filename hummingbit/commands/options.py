@@ -32,6 +32,7 @@ from hummingbit.index.names import (
     BACKENDS,
     LONG,
     PASSAGE_WORDS,
+    check_backend,
 )
 
 with deferred_imports():
@@ -607,22 +608,23 @@ def add_action(
     return action
 
 
+def _backend(name: str) -> str:
+    try:
+        return check_backend(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def add_folder(parser: argparse.ArgumentParser, *, with_url: bool = True) -> None:
     """Add ``--data-dir``, ``--backend``, the addresses of servers and, `with_url`, ``--url``."""
     (add_data_dir_or_url if with_url else add_data_dir)(parser)
     add_option(
         parser,
         "--backend",
-        "where collections are kept: in the data folder, on Milvus or on PostgreSQL"
-        " (default: %(default)s)",
+        "where collections are kept: in the data folder or on PostgreSQL (default: %(default)s)",
+        type=_backend,
         choices=BACKENDS,
         default=os.environ.get("HUMMINGBIT_BACKEND", BACKENDS[0]),
-    )
-    add_option(
-        parser,
-        "--milvus-uri URI",
-        "http://HOST:PORT; the token is read from HUMMINGBIT_MILVUS_TOKEN",
-        default=os.environ.get("HUMMINGBIT_MILVUS_URI"),
     )
     add_option(
         parser,
@@ -722,11 +724,9 @@ def open_folder(args: argparse.Namespace, *, writable: bool) -> DataFolder:
         DataFolderError: if it cannot be opened.
         StoreError: if the collections are on a server that cannot be reached or refuses.
     """
-    token = os.environ.get("HUMMINGBIT_MILVUS_TOKEN")
     password = os.environ.get("HUMMINGBIT_POSTGRES_PASSWORD")
     begin_stage(f"opening {args.data_dir}")
-    servers = args.milvus_uri, token, args.postgres_uri, password
-    location = DataFolderLocation(args.data_dir, args.backend, *servers)
+    location = DataFolderLocation(args.data_dir, args.backend, args.postgres_uri, password)
     try:
         return location.open(writable=writable, indexed=False)
     except DataFolderInUse as error:

@@ -37,7 +37,7 @@ with deferred_imports():
     )
 
 # These have no flags, because anybody who lists the machine's processes can read flags.
-SECRETS = ("admin_key", "write_key", "read_key", "milvus_token", "postgres_password")
+SECRETS = ("admin_key", "write_key", "read_key", "postgres_password")
 
 
 def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:

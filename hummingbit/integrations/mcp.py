@@ -92,7 +92,7 @@ class StoreResult(BaseModel):
     """A document that was stored."""
 
     id: str
-    replaced: bool | None = Field(
+    replaced: bool = Field(
         description="Whether a document had this id before; null if that cannot be told."
     )
     documents: int = Field(description="How many documents the collection has now.")
@@ -277,8 +277,7 @@ class _Tools:
         """Store a document, and replace the one that has its id."""
         with self._opened(collection) as opened:
             added = opened.add([text], ids=[id], payloads=[metadata or {}])
-            replaced = None if added.replaced is None else bool(added.replaced)
-            return StoreResult(id=id, replaced=replaced, documents=len(opened))
+            return StoreResult(id=id, replaced=bool(added.replaced), documents=len(opened))
 
     def delete(self, collection: CollectionName, ids: list[str]) -> DeleteResult:
         """Delete documents by their ids; unknown ids are ignored."""

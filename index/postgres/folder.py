@@ -23,7 +23,6 @@ from types import MappingProxyType
 from hummingbit.encoder.artifact import ArtifactError
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import (
     AliasAction,
     Aliases,
@@ -377,7 +376,7 @@ class PostgresCollections(StoredCollections):
         }
         return MappingProxyType(gone)
 
-    def follow(self, gone: Mapping[str, CollectionBackend], *, wait: bool) -> set[str]:
+    def follow(self, gone: Mapping[str, Collection], *, wait: bool) -> set[str]:
         """See :meth:`hummingbit.index.catalog.Collections.follow`."""
         names = self._catalogue.names()
         undropped, self._undropped = self._undropped, []
@@ -571,7 +570,7 @@ class PostgresFolder(DataFolder):
     def _read_aliases(self) -> Aliases:
         return SharedAliases(self._catalogue)
 
-    def _make_collections(self, engine: str, *, indexed: bool) -> Collections[CollectionBackend]:
+    def _make_collections(self, engine: str, *, indexed: bool) -> Collections:
         path = self.path / "postgres"
         options = {"writable": self.writable, "indexed": indexed}
         collections = PostgresCollections(self._catalogue, path, self.encoders, engine, **options)

@@ -27,7 +27,6 @@ from hummingbit.index.errors import (
     EncoderMismatch,
     GenerationChanged,
     InvalidSnapshot,
-    OtherWriter,
     SnapshotError,
     StoreError,
     StoreFull,
@@ -100,7 +99,6 @@ TITLES = {
     "unsupported_media_type": "Unsupported media type",
     "collection_exists": "The name is taken",
     "read_only": "The service is read-only",
-    "other_writer": "Another process writes to the collection",
     "encoder_mismatch": "The collection has another encoder",
     "collection_unavailable": "The collection cannot be opened",
     "encoder_unavailable": "The encoder cannot be loaded",
@@ -290,7 +288,6 @@ PROBLEMS: Mapping[type[HummingbitError], Entry] = {
         "the collection lost acknowledged writes, so the service no longer writes to it;"
         " GET /readyz says how many",
     ),
-    OtherWriter: Entry(409, "other_writer"),
     StoreUnavailable: Entry(
         503,
         "storage_failed",

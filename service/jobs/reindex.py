@@ -45,7 +45,6 @@ def reindex(folder: DataFolder, gate: WriteGate, progress: Progress) -> dict[str
         # Nothing of the earlier attempt is left, so this one can be stopped again.
         progress.no_return = False
         progress.record({})
-    _discard_leftover(folder, progress)
     return _begin(folder, gate, progress)
 
 
@@ -142,18 +141,6 @@ def is_same_source(source: CollectionBackend, recorded: dict[str, Any]) -> bool:
     `recorded` is the job's; records of earlier versions do not say, and count as the same.
     """
     return source.incarnation == str(recorded.get("source", source.incarnation))
-
-
-def _discard_leftover(folder: DataFolder, progress: Progress) -> None:
-    """Delete an earlier attempt's draft where drafts survive a restart, and record this one's."""
-    into = progress.job.spec["into"]
-    if not folder.drafts_survive:
-        return
-    is_leftover = (progress.recorded or {}).get("into") == into
-    if is_leftover and into in folder.collections():
-        folder.drop_collection(into)
-    if into not in folder.collections():
-        progress.record({"into": into})
 
 
 def _result(progress: Progress, documents: int, generation: int) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from hummingbit.evaluation.relevance import Labelled
 from hummingbit.evaluation.result import EvaluationError
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.files import replace_file
-from hummingbit.index.collection import Collection, local_collection
+from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.store.annotations import agreed_labels
@@ -69,7 +69,7 @@ def retrain(
     """Do the job, or the rest of it after an earlier attempt, and return its result."""
     spec = progress.job.spec
     if (progress.recorded or {}).get("target") is None:
-        collection = local_collection(folder.collection(spec["source"]), "labels")
+        collection = folder.collection(spec["source"])
         if not (progress.folder / TRIAL_FILE).exists():
             write = partial(write_training, folder, collection, progress)
             artifact = do_training(progress, write, elsewhere=elsewhere)

@@ -168,7 +168,7 @@ def _write_training(folder: DataFolder, progress: Progress) -> None:
     if not documents:
         message = f"{collection.name!r} has no text or vector to train on"
         raise InputError("collection", message)
-    given = {} if collection.annotations is None else agreed_labels(collection.annotations.labels())
+    given = agreed_labels(collection.annotations.labels())
     labels_by_id = known_labels(documents, given, spec["label_field"])
     labelled: list[Learned] = [
         (document, labels_by_id.get(document.id, ())) for document in documents

@@ -22,6 +22,7 @@ from hummingbit.index.catalog import (
 )
 from hummingbit.index.code_statistics import CodeProfile, profile_of
 from hummingbit.index.data_folder import DataFolder
+from hummingbit.index.engines.choice import check_index_type
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.filtered import FilteredCollection
 from hummingbit.index.filters import check_indexed_fields
@@ -468,7 +469,7 @@ def reindex_collection(
     encoder = folder.encoders.load(body.encoder)
     engine = body.engine or collection.engine_setting
     with pointing_at():
-        folder.check_engine(engine, encoder.n_bits)
+        check_index_type(engine, encoder.n_bits)
     check_target(folder, body.into, body.alias)
     spec = {**body.model_dump(), "source": collection.name, "engine": engine}
     return accepted_response(submit("reindex", body.into, spec))

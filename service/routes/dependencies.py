@@ -18,7 +18,8 @@ from starlette.routing import BaseRoute, Match, Route
 
 from hummingbit.foundation.cancellation import Cancelled
 from hummingbit.foundation.errors import HummingbitError
-from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.backend import AnyCollection
+from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import CollectionExists, StoreClosed, UnknownCollection
 from hummingbit.index.filtered import visible
@@ -54,13 +55,11 @@ WriteSlots = Annotated[Semaphore, state_of("write_slots")]
 LongReads = Annotated[CapacityLimiter, state_of("long")]
 
 
-async def _collection(request: Request, folder: Folder, name: str) -> CollectionBackend:
+async def _collection(request: Request, folder: Folder, name: str) -> Collection:
     return visible_collection(request.scope["state"], folder, name)
 
 
-def visible_collection(
-    state: Mapping[str, Any], folder: DataFolder, name: str
-) -> CollectionBackend:
+def visible_collection(state: Mapping[str, Any], folder: DataFolder, name: str) -> Collection:
     """Return a collection as the key of a request, whose `state` this is, sees it.
 
     For a key of an alias, it has the name of the alias.
@@ -68,11 +67,11 @@ def visible_collection(
     collection = folder.collection(name)
     if state["collections"] is not None and collection.name != name:
         collection = collection.called(name)
-    seen: CollectionBackend = visible(collection, state["filter"])
+    seen: Collection = visible(collection, state["filter"])
     return seen
 
 
-CollectionOf = Annotated[CollectionBackend, Depends(_collection)]
+CollectionOf = Annotated[Collection, Depends(_collection)]
 
 
 async def _write_slot(request: Request) -> AsyncIterator[None]:
@@ -129,7 +128,7 @@ def render_long(answer: Mapping[str, Any], limits: Settings) -> Response:
     return Response(content, media_type="application/json")
 
 
-def encoder_name(collection: CollectionBackend) -> EncoderName | None:
+def encoder_name(collection: AnyCollection) -> EncoderName | None:
     """Return the encoder of `collection` as responses have it, or None if it has none."""
     name, fingerprint = collection.encoder_name, collection.encoder_fingerprint
     if name is None or fingerprint is None:

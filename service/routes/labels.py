@@ -43,7 +43,6 @@ from hummingbit.foundation.times import now
 from hummingbit.index.answers import document_to_json
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.catalog import AddAlias, check_name
-from hummingbit.index.collection import Collection, local_collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.labels import AnnotationResult
 from hummingbit.index.store.annotations import (
@@ -113,10 +112,6 @@ Cursor = Annotated[str | None, Query(description="The `next_cursor` of the previ
 Person = Annotated[str | None, Query(description="Only records of this person.")]
 
 
-async def _local(collection: CollectionOf) -> Collection:
-    return local_collection(collection, "labels")
-
-
 async def _who(request: Request) -> str:
     name: str | None = request.app.state.keyring.name_of(
         request_key(request.scope["state"]["headers"])
@@ -125,7 +120,6 @@ async def _who(request: Request) -> str:
 
 
 VectorsOf = Annotated[VectorCache, state_of("label_vectors")]
-LocalCollection = Annotated[Collection, Depends(_local)]
 RequestPerson = Annotated[str, Depends(_who)]
 
 
@@ -235,7 +229,7 @@ LabelField = Annotated[
 )
 def list_labels(
     *,
-    collection: LocalCollection,
+    collection: CollectionOf,
     limits: Limits,
     limit: PageSize = 100,
     cursor: Cursor = None,
@@ -251,7 +245,7 @@ def list_labels(
 @router.put(
     "/collections/{name}/labels", response_model=AnnotationsWritten, **WRITING, summary="Set labels"
 )
-def put_labels(collection: LocalCollection, body: PutLabels, person: RequestPerson) -> Response:
+def put_labels(collection: CollectionOf, body: PutLabels, person: RequestPerson) -> Response:
     """Set or remove labels of documents: all of them, or none on an error.
 
     They are on disk when the response arrives. Repeating the request changes nothing.
@@ -272,7 +266,7 @@ def put_labels(collection: LocalCollection, body: PutLabels, person: RequestPers
 )
 def suggest_documents_to_label(
     *,
-    collection: LocalCollection,
+    collection: CollectionOf,
     vectors: VectorsOf,
     person: RequestPerson,
     limits: Limits,
@@ -309,7 +303,7 @@ def suggest_documents_to_label(
     summary="Count labels and measure agreement",
 )
 def get_label_stats(
-    collection: LocalCollection, vectors: VectorsOf, limits: Limits, label_field: LabelField = None
+    collection: CollectionOf, vectors: VectorsOf, limits: Limits, label_field: LabelField = None
 ) -> Response:
     """Count labels and judgements by person, and measure how far people agree (Cohen's κ).
 
@@ -343,7 +337,7 @@ def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
 )
 def list_judgements(
     *,
-    collection: LocalCollection,
+    collection: CollectionOf,
     limits: Limits,
     limit: PageSize = 100,
     cursor: Cursor = None,
@@ -363,7 +357,7 @@ def list_judgements(
     summary="Set judgements",
 )
 def put_judgements(
-    collection: LocalCollection, body: PutJudgements, person: RequestPerson
+    collection: CollectionOf, body: PutJudgements, person: RequestPerson
 ) -> Response:
     """Set or remove judgements of (query, document) pairs: all of them, or none on an error.
 
@@ -385,7 +379,7 @@ def put_judgements(
 )
 def get_judgement_pool(
     *,
-    collection: LocalCollection,
+    collection: CollectionOf,
     person: RequestPerson,
     limits: Limits,
     query: Annotated[str, Query(min_length=1, max_length=10_000)],
@@ -454,7 +448,7 @@ _TEXT_BODY = {
     **LONG_READ,
     summary="Export labels",
 )
-def export_labels(collection: LocalCollection, limits: Limits) -> Response:
+def export_labels(collection: CollectionOf, limits: Limits) -> Response:
     """Return all labels as JSON lines, one record per line."""
     lines = write_records(collection.annotations.labels())
     return _lines(lines, JSON_LINES[0], limits.max_response_bytes)
@@ -468,7 +462,7 @@ def export_labels(collection: LocalCollection, limits: Limits) -> Response:
     summary="Export judgements",
 )
 def export_judgements(
-    collection: LocalCollection,
+    collection: CollectionOf,
     limits: Limits,
     format: Annotated[str, Query(description="`jsonl`, `qrels` or `queries`.")] = JSONL,
 ) -> Response:
@@ -522,7 +516,7 @@ async def import_labels(
     for batch in _batches(labels, judgements):
         async with writing(request):
             # An alias may have moved since the last batch.
-            collection = local_collection(folder.collection(name), "labels")
+            collection = folder.collection(name)
             written = await run_in_threadpool(import_records, collection, *batch)
         report = written if report is None else report.and_then(written)
     assert report is not None  # noqa: S101 - there is at least one batch
@@ -581,7 +575,7 @@ def retrain_collection(
     """
     collection = folder.collection(name)
     with pointing_at():
-        encoder = check_retrainable(local_collection(collection, "labels"))
+        encoder = check_retrainable(collection)
         if body.n_bits is not None:
             try:
                 check_n_bits(body.n_bits)

@@ -16,7 +16,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
 from hummingbit.index.catalog import check_name
-from hummingbit.index.collection import local_collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.http.bodies import check_media_type, save_body
 from hummingbit.service.http.keys import ADMIN, Role, requires
@@ -65,7 +64,7 @@ def create_snapshot(
 
     With the header ``Prefer: respond-async`` it runs as a job.
     """
-    name = local_collection(collection, "snapshots").name
+    name = collection.name
     if wants_async(request):
         return accepted_response(submit("snapshot", name))
     record = snapshot_record(folder.create_snapshot(name))

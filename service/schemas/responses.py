@@ -183,12 +183,12 @@ class CollectionStats(CollectionDetail):
 class Upserted(TypedDict):
     """The number of documents written to disk; a repeated id counts once.
 
-    `replaced` says how many of them replaced a document; null on Milvus, which cannot tell.
+    `replaced` says how many of them replaced a document.
     """
 
     upserted: int
     generation: int
-    replaced: int | None
+    replaced: int
 
 
 class StoredDocument(TypedDict):

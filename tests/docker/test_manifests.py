@@ -89,15 +89,13 @@ def test_the_compose_file_is_as_strict() -> None:
     service = compose["services"]["service"]
     assert of_environment(set(service["environment"])) <= set(Settings.model_fields)
     assert "metrics" in compose["services"]["prometheus"]["profiles"]
-    for name in ("milvus", "etcd", "minio", "postgres"):
-        one = compose["services"][name]
-        assert one["profiles"] == ["distributed"]
-        assert "ports" not in one
-        assert "no-new-privileges:true" in one["security_opt"]
-    for name in ("service-on-milvus", "service-on-postgres"):
-        service = compose["services"][name]
-        assert service["extends"] == {"service": "service"}
-        assert of_environment(set(service["environment"])) <= set(Settings.model_fields)
+    server = compose["services"]["postgres"]
+    assert server["profiles"] == ["distributed"]
+    assert "ports" not in server
+    assert "no-new-privileges:true" in server["security_opt"]
+    service = compose["services"]["service-on-postgres"]
+    assert service["extends"] == {"service": "service"}
+    assert of_environment(set(service["environment"])) <= set(Settings.model_fields)
 
 
 def test_compose_can_give_every_service_its_files() -> None:
@@ -136,13 +134,6 @@ def test_prometheus_has_the_key_in_the_file_that_it_reads(tmp_path: Path) -> Non
     configuration, storage = done.stdout.split()
     assert configuration == f"--config.file={prometheus['configs'][0]['target']}"
     assert storage == f"--storage.tsdb.path={prometheus['volumes'][0].partition(':')[2]}"
-
-
-def test_compose_runs_the_milvus_that_the_tests_run() -> None:
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    (tested,) = [re.split("==|;", line)[1] for line in groups["dev"] if line.startswith("milvus==")]
-    image = load(ROOT / "docker-compose.yml")["services"]["milvus"]["image"]
-    assert image == f"milvusdb/milvus:v{tested}"
 
 
 def test_training_has_torch_without_cuda_unless_a_gpu_is_asked_for() -> None:

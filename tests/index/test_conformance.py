@@ -18,6 +18,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, code_to_hex
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.data_folder import DataFolderLocation
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.filters import parse_filter
 from hummingbit.index.records import Query
@@ -78,7 +79,7 @@ class Oracle:
         ]
 
 
-@pytest.fixture(params=["local", "milvus"])
+@pytest.fixture(params=["local", "postgres"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Return a maker of empty collections for codes of so many bits."""
     made: list[CollectionBackend] = []
@@ -94,17 +95,9 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         for item in made:
             item.close()
         return
-    milvus_folder = request.getfixturevalue("milvus_folder")
-
-    def make_on_milvus(n_bits: int) -> CollectionBackend:
-        # To make one takes Milvus seconds.
-        collection: CollectionBackend = milvus_folder.create_collection(
-            f"conforming-{n_bits}", n_bits=n_bits
-        )
-        collection.delete([document.id for document in collection.all_documents()])
-        return collection
-
-    yield make_on_milvus
+    uri = request.getfixturevalue("postgres_uri")
+    with DataFolderLocation(tmp_path, "postgres", uri).open(writable=True) as folder:
+        yield lambda n_bits: folder.create_collection("conforming", n_bits=n_bits)
 
 
 def ask(

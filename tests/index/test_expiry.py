@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hummingbit.corpus.document import parse_document
 from hummingbit.corpus.expiry import EXPIRES_AT
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.collection import Collection, local_collection, pages_of
+from hummingbit.index.collection import Collection, pages_of
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.facets import parse_facets, parse_sort
 from hummingbit.index.filters import parse_filter
@@ -31,7 +31,7 @@ from tests.support.service import make_data_folder
 
 
 def created(folder: DataFolder, name: str, **settings: Any) -> Collection:
-    return local_collection(folder.create_collection(name, **settings), "")
+    return folder.create_collection(name, **settings)
 
 
 class Clock:
@@ -209,7 +209,7 @@ def test_reads_are_those_of_a_collection_without_expired_documents(
                     elif step[0] == "reopen":
                         folder.close()
                         folder.__init__(data, writable=True)  # type: ignore[misc]
-                        collection = local_collection(folder.collection(name), "")
+                        collection = folder.collection(name)
                     else:
                         apply(collection, step)
                     expected = created(folder, f"{name}-{next(numbers)}", **make)
@@ -218,7 +218,7 @@ def test_reads_are_those_of_a_collection_without_expired_documents(
                     wanted = answers(expected)
                     assert answers(collection) == wanted
                     reader.follow()
-                    assert answers(local_collection(reader.collection(name), "")) == wanted
+                    assert answers(reader.collection(name)) == wanted
                     folder.drop_collection(expected.name)
                 folder.drop_collection(name)
             finally:
@@ -307,7 +307,7 @@ def test_expired_documents_are_removed_by_compaction_and_with_their_labels(
         with collection.store.read_transaction() as connection:
             assert connection.execute("SELECT count(*) FROM documents").fetchone() == (4,)
         remove_from(collection)
-        collection = local_collection(folder.collection(collection.name), "")
+        collection = folder.collection(collection.name)
         with collection.store.read_transaction() as connection:
             assert connection.execute("SELECT count(*) FROM documents").fetchone() == (1,)
             assert connection.execute("SELECT count(*) FROM expiries").fetchone() == (0,)

@@ -17,7 +17,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.answers import answer_to
-from hummingbit.index.collection import Collection, local_collection
+from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import StoreError, UnknownDocument
 from hummingbit.index.facets import parse_facets, parse_sort
@@ -221,7 +221,7 @@ def tenants(
         made = {}
     with DataFolder(path, writable=True) as folder:
         collections = [folder.create_collection(name, **made) for name in ("alone", "among")]
-        alone, among = (local_collection(collection, "words") for collection in collections)
+        alone, among = collections
         for collection in (alone, among):
             if kind != "no encoder":
                 collection.set_ranking("hybrid")

@@ -18,8 +18,6 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from hummingbit.foundation.errors import install_command
-
 ROOT = Path(__file__).parents[2]
 # Polling intervals in milliseconds; with the defaults each test would wait longer.
 FAST_SETTINGS = {
@@ -48,7 +46,7 @@ ATTEMPTS = 3
 def reason_unavailable() -> str | None:
     """Return why no Milvus server can be started here, or None if one can."""
     if find_spec("pymilvus") is None:
-        return f"pymilvus is not installed: {install_command('milvus')}"
+        return "pymilvus is not installed: pip install pymilvus"
     if find_spec("milvus") is None:
         return "no Milvus server here: the package milvus is for linux x86_64 only"
     return None

@@ -70,7 +70,7 @@ def test_the_help_lists_every_command_once_within_80_columns(
         ("train itq", "PCA, rotated to lose least when rounded to bits"),
         ("reproduce ssb-vae", "SSB-VAE: retrieval from few labels"),
         ("serve", "--max-connections-per-address N"),
-        ("serve", "--backend {local,milvus,postgres}"),
+        ("serve", "--backend {local,postgres}"),
         ("label export", "or the judged queries"),
     ],
 )

@@ -1,1 +1,0 @@
-"""Collections on a Milvus server."""
