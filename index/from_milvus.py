@@ -28,10 +28,11 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from hummingbit.corpus.document import Document
-from hummingbit.encoder.codes import check_n_bits
+from hummingbit.encoder.limits import check_n_bits
 from hummingbit.index.catalog import check_name
 from hummingbit.index.errors import StoreError, StoreUnavailable
-from hummingbit.index.schema import AUTO, checksum, payload_to_json
+from hummingbit.index.names import AUTO
+from hummingbit.index.schema import checksum, payload_to_json
 from hummingbit.index.store.annotations import DocumentLabel, Judgement
 from hummingbit.index.transfer import Header
 

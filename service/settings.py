@@ -265,6 +265,8 @@ OTHER_VARIABLES = {
     CONFIG_VARIABLE,
     f"{ENV_PREFIX}DATA",
     f"{ENV_PREFIX}KEY",
+    f"{ENV_PREFIX}MILVUS_TOKEN",
+    f"{ENV_PREFIX}MILVUS_URI",  # of earlier versions, with a backend whose error says what to do
     f"{ENV_PREFIX}MODEL",
     f"{ENV_PREFIX}URL",
     VARIABLE,

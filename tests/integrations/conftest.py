@@ -83,6 +83,7 @@ NEEDS = {
     "test_quantized.py": "sentence_transformers",
     "test_mteb.py": "mteb",
     "test_beir.py": "beir",
+    "test_dask.py": "distributed",
 }
 collect_ignore = [
     name for name, module in NEEDS.items() if importlib.util.find_spec(module) is None

