@@ -6,7 +6,7 @@ Their fields are those of ``SearchResponse`` and ``StoredDocument`` of the clien
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from operator import attrgetter
@@ -148,32 +148,34 @@ def _write_hits(
     written: list[dict[str, Any]] = [
         {"id": hit.id, "distance": hit.distance, "score": hit.score} for hit in hits
     ]
-    for name, value_of in _other_fields(result, hits, position, options).items():
-        for entry, hit in zip(written, hits, strict=True):
-            entry[name] = value_of(hit)
+    for name, values in _other_fields(result, hits, position, options).items():
+        for entry, value in zip(written, values, strict=True):
+            entry[name] = value
     return written
 
 
 def _other_fields(
     result: SearchResult, hits: Sequence[Hit], position: int, options: SearchOptions
-) -> dict[str, Callable[[Hit], Any]]:
-    """Return how each further field of the hits is made from a hit, in their order."""
-    columns: dict[str, Callable[[Hit], Any]] = {}
-    if selection := options.with_payload:
-        columns["payload"] = lambda hit: _selected(hit.payload, selection)
+) -> dict[str, Iterable[Any]]:
+    """Return each further field of the hits, in their order."""
+    columns: dict[str, Iterable[Any]] = {}
+    if options.with_payload:
+        columns["payload"] = _selected([hit.payload for hit in hits], options.with_payload)
     if options.with_text:
-        columns["text"] = attrgetter("text")
+        columns["text"] = map(attrgetter("text"), hits)
     if result.highlighted:
-        columns["highlight"] = lambda hit: hit.highlight and hit.highlight._asdict()
+        columns["highlight"] = (hit.highlight and hit.highlight._asdict() for hit in hits)
     if options.with_passage:
-        columns["passage"] = _passage
+        columns["passage"] = map(_passage, hits)
     for field in OPTIONAL_HIT_FIELDS:
         if hits and getattr(hits[0], field) is not None:
-            columns[field] = attrgetter(field)
+            columns[field] = map(attrgetter(field), hits)
     if options.with_code:
-        columns["code"] = attrgetter("code")
+        columns["code"] = map(attrgetter("code"), hits)
     if options.explain:
-        columns["differing_bits"] = partial(_differing_bits, result.queries.codes[position])
+        columns["differing_bits"] = map(
+            partial(_differing_bits, result.queries.codes[position]), hits
+        )
     return columns
 
 
@@ -201,20 +203,23 @@ def document_to_json(
         "code": stored.code,
         "text": stored.text,
         "vector": None if stored.vector is None else stored.vector.tolist(),
-        "payload": _selected(stored.payload, with_payload),
+        "payload": _selected([stored.payload], with_payload)[0],
     }
 
 
 def _selected(
-    payload: Mapping[str, Any] | None, selection: PayloadSelection
-) -> dict[str, Any] | orjson.Fragment:
-    """Return the requested part of a payload; it is empty if none is."""
-    if payload is None or not selection:
-        return {}
+    payloads: Sequence[Mapping[str, Any] | None], selection: PayloadSelection
+) -> list[dict[str, Any] | orjson.Fragment]:
+    """Return the requested part of each payload; it is empty if none is."""
+    if not selection:
+        return [{} for _ in payloads]
     if isinstance(selection, tuple):
-        return select_fields(payload, selection)
-    # orjson copies a payload that is not parsed.
-    return orjson.Fragment(payload.json) if isinstance(payload, StoredPayload) else dict(payload)
+        return [select_fields(payload or {}, selection) for payload in payloads]
+    return [
+        # orjson copies a payload that is not parsed. isinstance() of an abstract class is slow.
+        orjson.Fragment(payload.json) if type(payload) is StoredPayload else dict(payload or {})
+        for payload in payloads
+    ]
 
 
 def _ties_cut(hits: Sequence[Hit], n_kept: int, *, cut: bool) -> bool:

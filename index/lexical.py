@@ -37,7 +37,7 @@ from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from hummingbit.index.languages import stop_terms
 from hummingbit.index.query_syntax import QueryText
-from hummingbit.index.questions import EncoderWords, KnownTerm, Question, Reader
+from hummingbit.index.questions import UNKNOWN, EncoderWords, KnownTerm, Question, Reader
 from hummingbit.index.vocabulary import Vocabulary
 from hummingbit.index.word_forms import other_forms, split_words, without_accents
 
@@ -673,11 +673,6 @@ class PostingLists:
             return np.empty(0, dtype=np.int64)
         return _joined([segment.rows_with_all(numbers) for segment in self.segments])
 
-    def idf(self, number: int) -> float:
-        """Return the :func:`inverse_frequency` of a term, 0 if no document has it."""
-        frequency = self.frequency(number)
-        return inverse_frequency(len(self), frequency) if frequency else 0.0
-
     def matches(
         self,
         terms: Sequence[WeighedTerm],
@@ -1020,9 +1015,13 @@ class LexicalIndex:
 
         def look_up(term: str) -> KnownTerm:
             number = number_of(term)
+            if number is None and term not in stop:
+                return UNKNOWN
             if number is None:
-                return KnownTerm(-1, 0, 0.0, term in stop)
-            return KnownTerm(number, texts.frequency(number), texts.idf(number), term in stop)
+                return KnownTerm(-1, 0, 0.0, is_stop=True)
+            frequency = texts.frequency(number)
+            idf = inverse_frequency(len(texts), frequency) if frequency else 0.0
+            return KnownTerm(number, frequency, idf, term in stop)
 
         return lru_cache(NUMBERS_KEPT)(look_up)
 

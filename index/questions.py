@@ -22,7 +22,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -37,6 +37,7 @@ from hummingbit.index.word_forms import (
     LONGEST_RUN,
     MAX_LENGTH,
     forms_of_chunks,
+    has_digit,
     parts_of_words,
     split_pieces,
     split_words,
@@ -85,6 +86,9 @@ class KnownTerm(NamedTuple):
     idf: float
     """0 if no document has it."""
     is_stop: bool
+
+
+UNKNOWN = KnownTerm(-1, 0, 0.0, is_stop=False)
 
 
 class DocumentWords(Protocol):
@@ -189,7 +193,6 @@ class Reader:
     def __init__(self, documents: DocumentWords | None, encoder: EncoderWords | None) -> None:
         self.documents = documents
         self.encoder = encoder
-        self._near = lru_cache(WORDS_KEPT)(self._find_near)
 
     def read(self, syntax: QueryText, *, expand: bool = True) -> Question:
         """Return a question; without `expand`, words match only as they are written."""
@@ -202,9 +205,10 @@ class Reader:
             return Question(syntax, words, text)
         return _Reading(self, documents, syntax, expand=expand).question()
 
-    def near(self, word: str) -> Mapping[str, Alternative]:
-        """Return the words of documents that are nearest to a word in meaning, nearest first."""
-        return self._near(word)
+    @cached_property
+    def near(self) -> Callable[[str], Mapping[str, Alternative]]:
+        """Returns the words of documents nearest to a word in meaning, nearest first."""
+        return lru_cache(WORDS_KEPT)(self._find_near)
 
     def _find_near(self, word: str) -> Mapping[str, Alternative]:
         documents, encoder = self.documents, self.encoder
@@ -254,7 +258,8 @@ class _Reading:
         analyzer, text = documents.analyzer, syntax.text
         split = split_words if documents.forms else _split_plainly
         self._words = split(text, analyzer)
-        self._known = {word: documents.look_up(documents.term_of(word)) for word in self._words}
+        self._terms = dict(zip(self._words, analyzer.stem(self._words), strict=True))
+        self._known = {word: documents.look_up(term) for word, term in self._terms.items()}
         self._unknown = {word for word, some in self._known.items() if not some.frequency}
         self._exact = {word for phrase in syntax.phrases for word in split(phrase, analyzer)}
         self._names = _names_in(text, analyzer)
@@ -282,20 +287,20 @@ class _Reading:
 
     def _own_words(self) -> list[Word]:
         """Return the words of the text, one for each term."""
-        term_of, known = self._documents.term_of, self._known
+        known = self._known
         # A function word beside other words counts less.
         has_others = any(some.frequency and not some.is_stop for some in known.values())
         of_stop = STOP_WEIGHT if has_others and self._documents.forms else 1.0
         terms: dict[str, dict[str, Alternative]] = {}
         for word, some in known.items():
             others = () if some.is_stop else [*self._others(word, some)]
-            own = term_of(self._corrected.get(word, word))
+            own = self._terms[word]
             of_word = terms.setdefault(own, {own: Alternative(own, of_stop if some.is_stop else 1)})
             for other in others:
                 before = of_word.get(other.term)
                 if before is None or before.factor < other.factor:
                     of_word[other.term] = other
-        repeats = Counter([term_of(self._corrected.get(word, word)) for word in self._words])
+        repeats = Counter([self._terms[word] for word in self._words])
         return [Word((*some.values(),), repeats[own]) for own, some in terms.items()]
 
     def _others(self, word: str, known: KnownTerm) -> Iterator[Alternative]:
@@ -304,7 +309,8 @@ class _Reading:
         if "." in word:  # a number, whose digits on either side are words for the encoder
             parts = documents.analyzer.split(word) if known.frequency else ()
             self._replaced[word] = " ".join(parts)
-        if documents.forms and (bare := without_accents(word, documents.analyzer)):
+        bare = "" if word.isascii() else without_accents(word, documents.analyzer)
+        if documents.forms and bare:
             yield Alternative(documents.term_of(bare), ACCENT_WEIGHT)
         if word in self._prefixes:
             yield from self._completions(word, f"{word}*", MOST_OF_PREFIX, 1.0)
@@ -314,7 +320,7 @@ class _Reading:
         read = word
         if not known.frequency:
             encoder = self._reader.encoder
-            if any(map(str.isdigit, word)) or encoder is None or not encoder.knows(word):
+            if has_digit(word) or encoder is None or not encoder.knows(word):
                 self._n_unknown += 1
                 if self._n_unknown > MOST_UNKNOWN:
                     return
@@ -324,6 +330,7 @@ class _Reading:
                     return
                 read = correction
                 self._corrected[word] = self._replaced[word] = read
+                self._terms[word] = documents.term_of(read)
         near = self._reader.near(read)
         if near:
             self._expanded[read] = tuple(near)
@@ -333,7 +340,7 @@ class _Reading:
         self, word: str, written: str, limit: int, factor: float
     ) -> Iterator[Alternative]:
         """Yield words that begin with one; a number that goes on is another number."""
-        if written == word and len(word) < (3 if any(map(str.isdigit, word)) else 4):
+        if written == word and len(word) < (3 if has_digit(word) else 4):
             return
         completions = self._documents.complete(word, limit)
         if written == word and word[-1].isdigit():
@@ -392,45 +399,46 @@ class _Reading:
             Word((Alternative(term, factor),), is_added=True) for term, factor in factors.items()
         ]
 
-    def _forms(self) -> Iterator[tuple[str, float]]:
-        """Yield the terms of other forms, and how much they count."""
+    def _forms(self) -> list[tuple[str, float]]:
+        """Return the terms of other forms, and how much they count."""
         text, analyzer = self._syntax.text, self._documents.analyzer
         term_of, look_up = self._documents.term_of, self._documents.look_up
-
+        every: list[tuple[str, float]] = []
         if not _is_plain(text):
             for chunk, forms in forms_of_chunks(text, analyzer, parts=False):
                 words = split_words(chunk, analyzer)
                 factor = FORM_WEIGHT if words and self._are_known(words) else 1.0
-                for term in map(term_of, forms):
-                    if not look_up(term).is_stop:
-                        yield term, factor
+                every += [
+                    (term, factor) for term in map(term_of, forms) if not look_up(term).is_stop
+                ]
             for word, parts in self._names:
-                yield from self._parts(word, [*map(term_of, parts)])
-        yield from self._joined_words(split_pieces(text, analyzer))
+                every += self._parts(word, [*map(term_of, parts)])
+        return every + self._joined_words(split_pieces(text, analyzer))
 
-    def _parts(self, word: str, parts: Sequence[str]) -> Iterator[tuple[str, float]]:
-        """Yield the terms that are parts of a word, and how much they count."""
+    def _parts(self, word: str, parts: Sequence[str]) -> list[tuple[str, float]]:
+        """Return the terms that are parts of a word, and how much they count."""
         if self._are_known([word]):
-            yield from ((term, FORM_WEIGHT) for term in parts)
+            return [(term, FORM_WEIGHT) for term in parts]
         # A word of which documents have some parts only is another word.
-        elif all(self._documents.look_up(term).frequency for term in parts):
-            yield from ((term, PART_WEIGHT) for term in parts)
+        if all(self._documents.look_up(term).frequency for term in parts):
+            return [(term, PART_WEIGHT) for term in parts]
+        return []
 
-    def _joined_words(self, pieces: Sequence[str]) -> Iterator[tuple[str, float]]:
-        """Yield the terms of words that a question writes apart, and how much they count.
-
-        These are words of documents.
-        """
-        term_of, look_up = self._documents.term_of, self._documents.look_up
-        for length in range(2, LONGEST_RUN + 1):
-            for start in range(len(pieces) - length + 1):
-                run = pieces[start : start + length]
-                joined = "".join(run)
-                if len(joined) > MAX_LENGTH:
-                    continue
-                term = term_of(joined)
-                if look_up(term).frequency:
-                    yield term, FORM_WEIGHT if self._are_known(run) else 1.0
+    def _joined_words(self, pieces: Sequence[str]) -> list[tuple[str, float]]:
+        """Return the terms of words that a question writes apart, and how much they count."""
+        lengths = range(2, LONGEST_RUN + 1)
+        runs = [
+            pieces[start : start + length]
+            for length in lengths
+            for start in range(len(pieces) - length + 1)
+        ]
+        words = ["".join(run) for run in runs]
+        terms = self._documents.analyzer.stem(words)
+        return [
+            (term, FORM_WEIGHT if self._unknown.isdisjoint(run) else 1.0)
+            for run, word, term in zip(runs, words, terms, strict=True)
+            if len(word) <= MAX_LENGTH
+        ]
 
     def _are_known(self, words: Iterable[str]) -> bool:
         """Tell whether documents have those of some words that the question has as words."""

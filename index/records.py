@@ -161,12 +161,8 @@ Queries = Sequence[Query] | EncodedQueries
 """The queries of a search, encoded or not."""
 
 
-# Parsing a longer payload takes more memory and time than a response needs, which only copies it.
-LONG_PAYLOAD = 4096
-
-
 class StoredPayload(Mapping[str, Any]):
-    """A long payload as it is stored, parsed when something in it is first read."""
+    """A payload as it is stored, parsed when something in it is first read."""
 
     __slots__ = ("_parsed", "json")
 
@@ -195,12 +191,15 @@ class StoredPayload(Mapping[str, Any]):
         return self._parsed
 
 
+PARSED_AT_ONCE = 1 << 20
+"""Parsing more characters at once would hold up other threads."""
+
 _as_stored = ContextVar("as stored", default=False)
 
 
 @contextmanager
 def payloads_as_stored() -> Iterator[None]:
-    """Let long payloads be :class:`StoredPayload` within: mostly, responses copy them."""
+    """Let payloads be :class:`StoredPayload` within: mostly, responses copy them."""
     token = _as_stored.set(True)
     try:
         yield
@@ -210,9 +209,18 @@ def payloads_as_stored() -> Iterator[None]:
 
 def parse_payload(stored: str) -> Mapping[str, Any]:
     """Return a payload that is stored as this JSON: a dict, unless :func:`payloads_as_stored`."""
-    if len(stored) > LONG_PAYLOAD and _as_stored.get():
+    if _as_stored.get():
         return StoredPayload(stored)
     parsed: dict[str, Any] = json.loads(stored)
+    return parsed
+
+
+def parse_payloads(stored: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return what :func:`parse_payload` does, for each of several payloads."""
+    if _as_stored.get() or sum(map(len, stored)) > PARSED_AT_ONCE:
+        return [*map(parse_payload, stored)]
+    # One list is parsed in a third of the time of its items.
+    parsed: list[Mapping[str, Any]] = json.loads(f"[{','.join(stored)}]")
     return parsed
 
 

@@ -97,10 +97,11 @@ def split_words(text: str, analyzer: Analyzer) -> list[str]:
     The analyzer has the digits on either side as words. A version of which only these agree is
     another version.
     """
-    if not _may_have_numbers(text):
-        return analyzer.split(text)
+    visible = analyzer.normalize(text)
+    if not has_digit(visible):
+        return analyzer.split(visible)
     words: list[str] = []
-    for chunk in analyzer.normalize(text).split():
+    for chunk in visible.split():
         for name, number in _numbers_in(chunk):
             words += analyzer.split(name) if number is None else (number,)
     return words
@@ -108,24 +109,25 @@ def split_words(text: str, analyzer: Analyzer) -> list[str]:
 
 def split_pieces(text: str, analyzer: Analyzer) -> list[str]:
     """Return the runs of letters and digits of a text, in which a number is one run."""
-    if not _may_have_numbers(text):
-        return _RUN.of(text).findall(text.lower())
+    visible = analyzer.normalize(text).lower()
+    if not has_digit(visible):
+        return _RUN.of(visible).findall(visible)
     pieces: list[str] = []
-    for chunk in analyzer.normalize(text).lower().split():
+    for chunk in visible.split():
         for name, number in _numbers_in(chunk):
             runs = _RUN.of(name).findall(name)
             pieces += runs if number is None else ("".join(runs),)
     return pieces
 
 
-def _may_have_numbers(text: str) -> bool:
-    """Tell quickly whether a text could have numbers, which are looked for between its spaces."""
-    return not text.isascii() or any(map(str.isdigit, text))
+def has_digit(text: str) -> bool:
+    """Tell whether a text has a digit of any script."""
+    return any(map(str.isdigit, text))
 
 
 def _numbers_in(chunk: str) -> Iterator[tuple[str, str | None]]:
     """Yield the names in a part of a text between spaces, and the numbers that some of them are."""
-    if not any(map(str.isdigit, chunk)):
+    if not has_digit(chunk):
         yield chunk, None
         return
     for name in _SEPARATORS.split(chunk):

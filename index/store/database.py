@@ -327,11 +327,11 @@ class Database(RowReader, Inherited):
 
     def bytes_on_disk(self) -> int:
         """Return the size of the file and its write-ahead log."""
-        return sum(path.stat().st_size for path in (self.path, self._log) if path.exists())
-
-    @property
-    def _log(self) -> Path:
-        return self.path.with_name(self.path.name + "-wal")
+        total = 0
+        for path in (self.path, f"{self.path}-wal"):
+            with suppress(FileNotFoundError):
+                total += os.stat(path).st_size
+        return total
 
     def _open_to_read(self) -> None:
         """Read the settings of the store with a read-only connection."""

@@ -38,12 +38,11 @@ from hummingbit.index.names import AUTO, FLOAT32
 from hummingbit.index.passages import CodeColumn, DocumentCodes, PassageCodes
 from hummingbit.index.payloads import PayloadUpdate
 from hummingbit.index.records import (
-    LONG_PAYLOAD,
     CodedPayloads,
     StoredDocument,
     Verification,
     labels_of,
-    parse_payload,
+    parse_payloads,
 )
 from hummingbit.index.schema import (
     BOOKMARK,
@@ -362,7 +361,7 @@ class Changes:
         """Return the payloads of the documents with these ids; unknown ids are left out."""
         query = f"SELECT id, payload FROM {unexpired(self._connection)} WHERE id IN "  # noqa: S608 - fixed parts
         stored = in_chunks(self._connection, query, storable_ids(ids))
-        payloads = _parse_payloads([payload for _, payload in stored])
+        payloads = parse_payloads([payload for _, payload in stored])
         return dict(zip((id_ for id_, _ in stored), payloads, strict=True))
 
     def expired_rows(self) -> Rows:
@@ -441,7 +440,7 @@ class Changes:
         expiries: list[tuple[int, float | None]] = []
         for start in range(0, len(rows), UPDATED_AT_ONCE):
             stored = self._whole(rows[start : start + UPDATED_AT_ONCE])
-            befores = _parse_payloads([payload for *_, payload in stored])
+            befores = parse_payloads([payload for *_, payload in stored])
             afters = payloads_to_json([*map(update.apply, befores)])
             records: list[tuple[int, str, bytes]] = []
             for columns, after in zip(stored, afters, strict=True):
@@ -772,7 +771,7 @@ class DocumentReader(Database):
         cursor = connection.execute(query)
         while some := cursor.fetchmany(ROWS_AT_ONCE):
             codes = self._pack_codes([code for _, code, _ in some])
-            payloads = _parse_payloads([payload for _, _, payload in some])
+            payloads = parse_payloads([payload for _, _, payload in some])
             yield [row for row, _, _ in some], codes.tobytes(), payloads
 
     def _as_codes(self, joined: bytearray, count: int) -> Codes:
@@ -887,7 +886,7 @@ class DocumentReader(Database):
                 raise StoreError(f"{self.path}: is damaged: {message}")
         digits = code_to_hex(self._pack_codes([record[2] for record in stored]))
         size = 2 * self._code_size
-        payloads = _parse_payloads([record[5] for record in stored])
+        payloads = parse_payloads([record[5] for record in stored])
         return [
             StoredDocument(
                 id_,
@@ -912,15 +911,6 @@ class DocumentReader(Database):
         if any(not isinstance(code, bytes) or len(code) != size for code in codes):
             raise StoreError(f"{self.path}: is damaged: a code is not {size} bytes long")
         return np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), size)
-
-
-def _parse_payloads(stored: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return the payloads that are stored as JSON."""
-    if max(map(len, stored), default=0) > LONG_PAYLOAD:
-        return [*map(parse_payload, stored)]
-    # One list is parsed in a third of the time of its items.
-    parsed: list[Mapping[str, Any]] = json.loads(f"[{','.join(stored)}]")
-    return parsed
 
 
 # The durable part of a collection: one SQLite file, the only source of truth.
