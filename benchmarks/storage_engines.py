@@ -83,7 +83,6 @@ def main() -> None:
     parser.add_argument("--size", type=float, default=1e6, help="documents (default: 1e6)")
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--move", action="store_true", help="move a collection there and back")
-    parser.add_argument("--jobs", type=int, default=2, help="processes of an import")
     parser.add_argument("--engines", nargs="+", default=[*ENGINES], choices=[*ENGINES])
     args = parser.parse_args()
     size = int(args.size)
@@ -92,7 +91,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, local_engine(Path(name) / "local") as local:
         fill("local", local, texts, codes, build=not args.move)
         if args.move:
-            move(Path(name), local, args.jobs)
+            move(Path(name), local)
             return
         questions = local.questions(rng, texts, codes, args.queries)
         for engine_name in args.engines:
@@ -104,7 +103,7 @@ def main() -> None:
                 print_visible(engine_name, engine, questions, size)
 
 
-def move(folder: Path, local: Local, jobs: int) -> None:
+def move(folder: Path, local: Local) -> None:
     """Move the collection to PostgreSQL and back by exports, and compare the first and the last."""
     (folder / "service").mkdir()
     size = len(local.collection)
@@ -129,7 +128,7 @@ def move(folder: Path, local: Local, jobs: int) -> None:
             with timed_step("  of which documents"):
                 ingest(collection, read.documents())
         with timed_step("  of which words"):
-            collection.save_words(jobs)
+            collection.save_words()
         return collection
 
     first, second, third = (folder / f"{number}.jsonl" for number in range(3))

@@ -128,8 +128,7 @@ class AnyCollection(Protocol):
     ) -> IngestReport:
         """Write documents, many at a time; unchanged ones are skipped.
 
-        See :func:`hummingbit.index.ingestion.ingest`. `jobs` processes encode, and index words at
-        the end. A service does both by itself, without `jobs`.
+        See :func:`hummingbit.index.ingestion.ingest`. A service encodes by itself, without `jobs`.
         It calls `refused` with the id of each document that it does not take and the reason;
         elsewhere, such a document ends the ingestion.
 

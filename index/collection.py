@@ -886,19 +886,18 @@ class Collection:
         from hummingbit.index.ingestion import ingest  # noqa: PLC0415 - it imports this module's users
 
         report = ingest(self, documents, jobs=jobs, progress=progress)
-        self.save_words(jobs)
+        self.save_words()
         self._writer.save_columns(read=True)
         return report
 
-    def save_words(self, jobs: int = 1) -> None:
+    def save_words(self) -> None:
         """Write the file of the word index where it is missing or far behind, for later processes.
 
-        The index is built first, by `jobs` processes; searches and writes of other threads wait
-        meanwhile.
+        The index is built first; searches and writes of other threads wait meanwhile.
         """
         if self.ranking in BY_WORDS:
             with self._write_lock:
-                self._published_index.save_words(build=True, jobs=jobs)
+                self._published_index.save_words(build=True)
 
     @property
     def generation(self) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -22,7 +25,6 @@ from hummingbit.encoder.codes import (
 from hummingbit.encoder.encoder import Encoder, Inputs
 from hummingbit.encoder.vector_features import SpdFeatures
 from hummingbit.foundation.errors import InputError, counted
-from hummingbit.foundation.workers import Workers
 from hummingbit.index.errors import UnknownDocument
 from hummingbit.index.passages import (
     DocumentCodes,
@@ -35,6 +37,10 @@ from hummingbit.index.passages import (
 from hummingbit.index.questions import Question
 from hummingbit.index.records import EncodedQueries, Query
 from hummingbit.index.schema import Description
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing.connection import Connection
 
 # From documents and queries to codes.
 
@@ -403,8 +409,18 @@ def last_of_each_id(documents: Iterable[Document]) -> list[Document]:
 # only texts or vectors, not whole documents.
 
 
+# Otherwise every process would use all cores for its matrix products.
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+# While a process starts, its parent writes the encoder to it, and it imports this program. Signals
+# that end the parent wait meanwhile, so that neither fails halfway with a traceback.
+ENDING = (signal.SIGINT, signal.SIGTERM)
+CAN_BLOCK = hasattr(signal, "pthread_sigmask")  # Windows lacks it
+
 # Starting a process takes as long as encoding some ten thousand short texts.
 BEFORE_PROCESSES = 20_000
+
+_encoder: Encoder | None = None
 
 
 class EncodingPool:
@@ -412,26 +428,102 @@ class EncodingPool:
 
     def __init__(self, encoder: Encoder | None, jobs: int) -> None:
         self._encoder = encoder
-        self._workers: Workers[Inputs, Codes] | None = None
+        self._processes: ProcessPoolExecutor | None = None
         self._submitted = 0
         if jobs > 1 and encoder is not None:
-            self._workers = Workers(jobs, _encoding, encoder)
+            import multiprocessing  # noqa: PLC0415 - a search starts no processes
+            from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
+
+            context = multiprocessing.get_context("spawn")
+            # The processes end when this end of the pipe is closed, be it by a kill of this one.
+            alive, self._open = context.Pipe(duplex=False)
+            self._processes = ProcessPoolExecutor(jobs, context, _prepare, (encoder, alive))
 
     def submit(self, inputs: Inputs) -> Future[Codes]:
         """Start encoding; the result is ``uint8[N, C]``."""
         self._submitted += len(inputs)
-        if self._workers is None or self._submitted <= BEFORE_PROCESSES:
+        if self._processes is None or self._submitted <= BEFORE_PROCESSES:
             done: Future[Codes] = Future()
             if self._encoder is not None:
                 done.set_result(self._encoder.encode(inputs))
             return done
-        return self._workers.submit(inputs)
+        with _starting_processes():
+            return self._processes.submit(_encode, inputs)
 
     def close(self) -> None:
         """End the processes and cancel their work."""
-        if self._workers is not None:
-            self._workers.close()
+        if self._processes is None:
+            return
+        try:
+            self._processes.shutdown(cancel_futures=True)
+        finally:
+            self._open.close()  # the shutdown may have been interrupted
 
 
-def _encoding(encoder: Encoder) -> Callable[[Inputs], Codes]:
-    return encoder.encode
+def _prepare(encoder: Encoder, alive: Connection) -> None:
+    global _encoder  # noqa: PLW0603 - a process holds one encoder
+    _encoder = encoder
+    # The parent process handles an interrupt and ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if CAN_BLOCK:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
+
+
+def _end_with_parent(alive: Connection) -> None:
+    """End this process when its parent has closed the other end of a pipe, or was killed."""
+    with suppress(EOFError, OSError):
+        alive.recv()
+    os._exit(1)
+
+
+def _encode(inputs: Inputs) -> Codes:
+    if _encoder is None:
+        raise RuntimeError("the process was not prepared")
+    return _encoder.encode(inputs)
+
+
+@contextmanager
+def _delayed_signals() -> Iterator[None]:
+    """Handle :data:`ENDING` after the block.
+
+    Another thread of this process may receive them where the main thread blocks them, and Python
+    would run their handlers in the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    handlers = {
+        signal_: signal.signal(signal_, lambda number, _: arrived.append(number))
+        for signal_ in ENDING
+    }
+    try:
+        yield
+    finally:
+        for signal_, handler in handlers.items():
+            signal.signal(signal_, handler)
+        for number in arrived:
+            signal.raise_signal(number)
+
+
+@contextmanager
+def _starting_processes() -> Iterator[None]:
+    """Limit processes that are started in this block to one core, and delay :data:`ENDING`.
+
+    The processes inherit the blocked signals; :func:`_prepare` unblocks them.
+    """
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING) if CAN_BLOCK else set()
+    try:
+        with _delayed_signals():
+            yield
+    finally:
+        if CAN_BLOCK:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -243,7 +243,7 @@ class PublishedIndex:
                 published = self.catch_up()
         return published
 
-    def current_with_lexical(self, jobs: int = 1) -> PublishedGeneration:
+    def current_with_lexical(self) -> PublishedGeneration:
         """Return the published generation with its lexical index, which is built if it was not.
 
         Raises:
@@ -254,7 +254,7 @@ class PublishedIndex:
             with self._build_lock:
                 published = self.current()
                 if published.lexical is None:
-                    indexed = self._index_texts(published.generation, jobs)
+                    indexed = self._index_texts(published.generation)
                     with self.lock, self._store.read_transaction():
                         published = self._publish_texts(indexed)
                     if indexed.saved is None:
@@ -372,11 +372,11 @@ class PublishedIndex:
         generation, documents = self._store.generation(), self._store.count()
         return Stamp(self._store.incarnation, generation, last_row, documents)
 
-    def save_words(self, *, build: bool = False, jobs: int = 1) -> None:
+    def save_words(self, *, build: bool = False) -> None:
         """Write the file of the word index if it is missing or far behind the store.
 
         Small collections get none, and nobody may write to some folders. With `build`, the index is
-        built for that if it was not, by `jobs` processes. Called with the write lock held.
+        built for that if it was not. Called with the write lock held.
         """
         published = self.published
         if not build and (published is None or published.lexical is None):
@@ -388,7 +388,7 @@ class PublishedIndex:
             missing = last_row - header.stamp.last_row + abs(documents - header.stamp.documents)
         if not word_file.is_far_behind(documents, missing, self._store.bytes_on_disk()):
             return
-        published = self.current_with_lexical(jobs)
+        published = self.current_with_lexical()
         self._end_saving()
         lexical = published.lexical
         if lexical is not None and os.access(folder, os.W_OK):
@@ -530,7 +530,7 @@ class PublishedIndex:
                 self._published = published._replace(**rebuilt)
         return index
 
-    def _index_texts(self, generation: IndexSnapshot, jobs: int = 1) -> IndexedTexts:
+    def _index_texts(self, generation: IndexSnapshot) -> IndexedTexts:
         """Return an index of the texts up to some row: that of the file, or else one of the store.
 
         It may hold a text that a writer deletes in the meantime.
@@ -548,7 +548,7 @@ class PublishedIndex:
             _log.info("the word index in %s has other codes than the store", self._folder)
         with inner_stage("indexing the words of the texts"):
             documents = self._store.texts(up_to=last_row)
-            lexical = LexicalIndex.build(0, analyzer, documents, forms=forms, jobs=jobs)
+            lexical = LexicalIndex.build(0, analyzer, documents, forms=forms)
         about = len(lexical), self._store.description.name, time.perf_counter() - began
         _log.info("indexed the words of %d texts of %s in %.1f s", *about)
         return IndexedTexts(lexical, last_row)

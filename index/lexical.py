@@ -13,11 +13,8 @@ documents.
 from __future__ import annotations
 
 import math
-import os
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import groupby, islice
@@ -30,7 +27,6 @@ import numpy.typing as npt
 
 from hummingbit.encoder.analyzers import WORDS, Analyzer
 from hummingbit.foundation.arrays import sorted_distinct
-from hummingbit.foundation.workers import Workers
 from hummingbit.index.confidence import WordEvidence
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import Rows, positions_of
@@ -399,15 +395,6 @@ def _opening_lengths(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(np.minimum(lengths, OPENING))
 
 
-class TermArrays(NamedTuple):
-    """What :class:`TermRows` collected, as bytes of its arrays."""
-
-    rows: bytes
-    lengths: bytes
-    numbers: bytes
-    totals: bytes
-
-
 class TermRows:
     """Rows and their terms, collected to become a segment."""
 
@@ -430,21 +417,6 @@ class TermRows:
         self._numbers.extend(map(number_of, forms))
         self._rows.append(row)
         self._totals.append(len(self._numbers) - before)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def arrays(self) -> TermArrays:
-        """Return what was added."""
-        arrays = self._rows, self._lengths, self._numbers, self._totals
-        return TermArrays(*(some.tobytes() for some in arrays))
-
-    def extend(self, added: TermArrays, numbers: npt.NDArray[np.int32]) -> None:
-        """Add what another one collected; `numbers` are those of its terms here."""
-        self._rows.frombytes(added.rows)
-        self._lengths.frombytes(added.lengths)
-        self._numbers.frombytes(numbers[np.frombuffer(added.numbers, np.int32)].tobytes())
-        self._totals.frombytes(added.totals)
 
     def segment(self) -> Segment:
         """Return the segment of all rows."""
@@ -800,9 +772,6 @@ MIN_UNUSED = 1 << 16
 NUMBERS_KEPT = 1 << 14
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
-TEXTS_A_TASK = 5_000
-# Starting a process takes as long as reading some ten thousand texts.
-BEFORE_PROCESSES = 20_000
 
 
 class WeighedWord(NamedTuple):
@@ -876,19 +845,12 @@ class LexicalIndex:
         documents: Iterable[tuple[int, str]],
         *,
         forms: bool = False,
-        jobs: int = 1,
     ) -> LexicalIndex:
-        """Index the `documents` of a generation, pairs (row, text) in ascending order of rows.
-
-        The index is the same for every number of processes that read the texts, `jobs`.
-        """
+        """Index the `documents` of a generation, pairs (row, text) in ascending order of rows."""
         index = cls(number, analyzer, Vocabulary(analyzer.stem), PostingLists(()), forms)
         remaining, segments = iter(documents), [index._segment_of([])]
-        if jobs > 1:
-            segments += index._segments_by_processes(remaining, jobs)
-        else:
-            while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
-                segments.append(index._segment_of(batch))
+        while batch := list(islice(remaining, DOCUMENTS_AT_ONCE)):
+            segments.append(index._segment_of(batch))
         vocabulary = index.vocabulary.sorted()
         return replace(index, vocabulary=vocabulary, texts=PostingLists.of(segments))
 
@@ -1148,75 +1110,8 @@ class LexicalIndex:
 
     def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
         """Return a segment of the texts of documents."""
-        texts = TermRows(self.vocabulary)
-        _add_texts(texts, documents, self.analyzer, forms=self.forms)
+        analyzer, texts = self.analyzer, TermRows(self.vocabulary)
+        forms_of = partial(other_forms, analyzer=analyzer) if self.forms else _no_forms
+        for row, text in documents:
+            texts.add(row, analyzer.word_lists(text), forms_of(text))
         return texts.segment()
-
-    def _segments_by_processes(
-        self, documents: Iterator[tuple[int, str]], jobs: int
-    ) -> Iterator[Segment]:
-        """Yield segments of the texts of documents, whose words `jobs` processes split."""
-        # The terms of each process by their number there, and their numbers here.
-        numbers: dict[int, npt.NDArray[np.int32]] = {}
-        workers: Workers[list[tuple[int, str]], _ReadTexts]
-        workers = Workers(jobs, _TextReader, self.analyzer, self.forms)
-        waiting: deque[Future[_ReadTexts]] = deque()
-        texts = TermRows(self.vocabulary)
-        first = islice(documents, BEFORE_PROCESSES)
-        _add_texts(texts, first, self.analyzer, forms=self.forms)
-        try:
-            while True:
-                while len(waiting) < 2 * jobs and (batch := list(islice(documents, TEXTS_A_TASK))):
-                    waiting.append(workers.submit(batch))
-                if not waiting:
-                    break
-                read = waiting.popleft().result()
-                # In the order of the documents, as if they had been read here.
-                self.vocabulary.add_words(read.words)
-                known = numbers.get(read.process, np.zeros(0, np.int32))
-                added = np.fromiter(map(self.vocabulary.get, read.terms), np.int32, len(read.terms))
-                numbers[read.process] = known = np.concatenate([known, added])
-                texts.extend(read.texts, known)
-                if len(texts) == DOCUMENTS_AT_ONCE:
-                    yield texts.segment()
-                    texts = TermRows(self.vocabulary)
-        finally:
-            workers.close()
-        if len(texts):
-            yield texts.segment()
-
-
-class _ReadTexts(NamedTuple):
-    """The words of texts, as a process read them."""
-
-    process: int
-    texts: TermArrays
-    """Terms have their numbers in the process."""
-    words: list[tuple[str, str]]
-    """The words that it had not read before, with their terms."""
-    terms: list[str]
-    """The terms that it had not read before, by number."""
-
-
-class _TextReader:
-    """Splits texts into words, in a process of its own."""
-
-    def __init__(self, analyzer: Analyzer, forms: bool) -> None:
-        self._analyzer, self._forms = analyzer, forms
-        self._vocabulary = Vocabulary(analyzer.stem)
-        self._n_words = 0
-
-    def __call__(self, documents: list[tuple[int, str]]) -> _ReadTexts:
-        n_terms, texts = len(self._vocabulary), TermRows(self._vocabulary)
-        _add_texts(texts, documents, self._analyzer, forms=self._forms)
-        words, terms = self._vocabulary.added_since(self._n_words, n_terms)
-        self._n_words += len(words)
-        return _ReadTexts(os.getpid(), texts.arrays(), words, terms)
-
-
-def _add_texts(
-    texts: TermRows, documents: Iterable[tuple[int, str]], analyzer: Analyzer, *, forms: bool
-) -> None:
-    forms_of = partial(other_forms, analyzer=analyzer) if forms else _no_forms
-    for row, text in documents:
-        texts.add(row, analyzer.word_lists(text), forms_of(text))

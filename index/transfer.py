@@ -423,18 +423,17 @@ def import_documents(
     export: Exported,
     progress: Callable[[int], object] | None = None,
     refused: Callable[[str, str], object] | None = None,
-    jobs: int = 1,
 ) -> IngestReport:
     """Write the documents of an export to `collection`, with their codes, labels and judgements.
 
-    See :meth:`hummingbit.index.backend.AnyCollection.ingest`, also for `jobs`. If the collection
-    has passages, its encoder makes their codes anew. To resume an import, run it again.
+    See :meth:`hummingbit.index.backend.AnyCollection.ingest`. If the collection has passages, its
+    encoder makes their codes anew. To resume an import, run it again.
 
     Raises:
         ReadError: if the export cannot be read. Earlier batches stay.
         StoreError: if the collection cannot be written.
     """
-    report = collection.ingest(export.documents(), jobs=jobs, progress=progress, refused=refused)
+    report = collection.ingest(export.documents(), progress=progress, refused=refused)
     import_annotations(collection, export)
     return replace(report, generation=collection.generation)
 

@@ -140,7 +140,6 @@ class Vocabulary:
         self._stem = stem
         self.sorted_terms = empty if terms is None else terms
         self.sorted_words = empty if words is None else words
-        self._n_sorted = len(self.sorted_terms)
         self._later: list[str] = []
         """The terms after the sorted ones, by number."""
         self._terms: dict[str, int] = {}
@@ -151,7 +150,7 @@ class Vocabulary:
         self._later_sorted = SortedStrings.of([])
 
     def __len__(self) -> int:
-        return self._n_sorted + len(self._later)
+        return len(self.sorted_terms) + len(self._later)
 
     def __getitem__(self, term: str) -> int:
         """Return the number of a term, which is added if it is unknown."""
@@ -164,38 +163,23 @@ class Vocabulary:
     def get(self, term: str) -> int | None:
         """Return the number of a term, or None."""
         number = self._terms.get(term)
-        return self.sorted_terms.get(term) if number is None and self._n_sorted else number
+        return self.sorted_terms.get(term) if number is None else number
 
     def term(self, number: int) -> str:
         """Return the term of a number."""
-        if number >= self._n_sorted:
-            return self._later[number - self._n_sorted]
+        n_sorted = len(self.sorted_terms)
+        if number >= n_sorted:
+            return self._later[number - n_sorted]
         return self.sorted_terms[int(self._positions[number])]
 
     def number_word(self, word: str) -> int:
         """Return the number of the term of a word, both of which are added if unknown."""
-        number = self.sorted_words.get(word) if self._n_sorted else None
+        number = self.sorted_words.get(word)
         if number is None:
             (term,) = self._stem([word])
             number = self[term]
             self._later_words.append((word, number))
         return number
-
-    def add_words(self, words: Iterable[tuple[str, str]]) -> None:
-        """Add words with their terms, as if each had been looked up in this order."""
-        known = self.words
-        for word, term in words:
-            if word not in known:
-                number = self.sorted_words.get(word) if self._n_sorted else None
-                if number is None:
-                    number = self[term]
-                    self._later_words.append((word, number))
-                known[word] = number
-
-    def added_since(self, n_words: int, n_terms: int) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return the words with their terms, and the terms, after the first so many of each."""
-        words = [(word, self.term(number)) for word, number in self._later_words[n_words:]]
-        return words, self._later[n_terms:]
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the squares of the terms' lengths in characters."""

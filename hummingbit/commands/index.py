@@ -243,7 +243,7 @@ def configure_documents(actions: Actions) -> None:
         add_option(
             action,
             "--jobs N",
-            "processes that encode and index words (default: one per core, here %(default)s)",
+            "encoding processes (default: one per core, here %(default)s)",
             default=available_cores(),
         )
         add_option(
@@ -455,13 +455,9 @@ def run_facets(args: argparse.Namespace) -> None:
     print_facets([FacetResult(**facet) for facet in answer["facets"]])
 
 
-def _check_jobs(args: argparse.Namespace) -> None:
+def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport:
     if args.jobs < 1:
         raise OptionError(f"--jobs is {args.jobs}; it must be at least 1")
-
-
-def _ingest(args: argparse.Namespace, collection: AnyCollection) -> IngestReport:
-    _check_jobs(args)
     types = CollectionFieldTypes(collection)
     # Repeated ids are allowed: checking them would take memory for every document.
     documents: Iterable[Document] = itertools.chain.from_iterable(
@@ -705,9 +701,7 @@ def run_import_points(args: argparse.Namespace) -> int:
         with filling(folder, collection, is_new=is_new):
             documents = _documents(args, collection.encoder_kind, collection.n_bits, incomplete)
             with count_in_stage("importing") as advance:
-                report = collection.ingest(
-                    documents, jobs=args.jobs, progress=advance, refused=_print_refused
-                )
+                report = collection.ingest(documents, progress=advance, refused=_print_refused)
         status = _end_ingestion(args, folder, collection, report, is_new=is_new)
     print_warnings(incomplete)
     return 1 if incomplete else status
@@ -775,12 +769,6 @@ def configure_transfer(actions: Actions) -> None:
     add_option(into, "--faiss FILE", f"read the {codes} from FILE.ids, if it exists")
     lists = "with --faiss, an IndexBinaryIVF of N lists (default: an IndexBinaryFlat)"
     add_option(export, "--lists N", lists, type=int)
-    add_option(
-        into,
-        "--jobs N",
-        "processes that index words (default: one per core, here %(default)s)",
-        default=available_cores(),
-    )
     add_stores(into)
     add_json(into)
 
@@ -808,7 +796,6 @@ def run_export(args: argparse.Namespace) -> None:
 
 def run_import(args: argparse.Namespace) -> int:
     """Add the documents of an export, with their codes; create the collection if needed."""
-    _check_jobs(args)
     if args.faiss is not None:
         return run_import_faiss(args)
     if args.store == "milvus" and args.file.startswith(("http://", "https://")):
@@ -846,7 +833,7 @@ def _import(args: argparse.Namespace, export: Exported) -> int:
             filling(folder, collection, is_new=is_new),
             count_in_stage("importing", header.documents) as advance,
         ):
-            report = import_documents(collection, export, advance, _print_refused, jobs=args.jobs)
+            report = import_documents(collection, export, advance, _print_refused)
         return _end_ingestion(args, folder, collection, report, is_new=is_new)
 
 
@@ -881,9 +868,7 @@ def run_import_faiss(args: argparse.Namespace) -> int:
                     f"{args.faiss}: {length}; the collection's have {collection.n_bits}"
                 )
             with count_in_stage("importing", len(found.numbers)) as advance:
-                report = collection.ingest(
-                    documents, jobs=args.jobs, progress=advance, refused=_print_refused
-                )
+                report = collection.ingest(documents, progress=advance, refused=_print_refused)
         return _end_ingestion(args, folder, collection, report, is_new=is_new)
 
 

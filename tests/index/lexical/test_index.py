@@ -305,29 +305,3 @@ def test_a_compaction_leaves_the_index_before_it_as_it_was() -> None:
     assert fewer.with_changes(2, [(50, "word7")], np.arange(0)).rank("word7", 9).rows.tolist() == [
         50
     ]
-
-
-def test_processes_make_the_index_that_one_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical, "BEFORE_PROCESSES", 20)
-    monkeypatch.setattr(lexical, "TEXTS_A_TASK", 10)
-    monkeypatch.setattr(lexical, "DOCUMENTS_AT_ONCE", 40)
-    documents = [
-        (row, f"{text} naïve Running-{row % 7} v{row}.{row % 5} word{row * row % 97}")
-        for row, text in some_documents(np.random.default_rng(5), 333)
-    ]
-    analyzer = ANALYZERS["english"]
-    alone, together = (
-        LexicalIndex.build(0, analyzer, documents, forms=True, jobs=jobs) for jobs in (1, 3)
-    )
-    for name in ("text", "starts", "numbers"):
-        for strings in ("sorted_terms", "sorted_words"):
-            one, other = (
-                getattr(getattr(index.vocabulary, strings), name) for index in (alone, together)
-            )
-            assert np.array_equal(one, other)
-    (one,), (other,) = alone.texts.segments, together.texts.segments
-    for name in ("rows", "lengths", "terms", "starts", "positions", "impact_of"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    assert np.array_equal(one.impacts.counts, other.impacts.counts)
-    assert np.array_equal(one.impacts.lengths, other.impacts.lengths)
-    assert together.vocabulary.is_sorted
