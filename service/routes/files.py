@@ -92,9 +92,18 @@ def _fields(
 FieldsOf = Annotated[Fields, Depends(_fields)]
 
 
+def _check_type(request: Request) -> None:
+    check_media_type(request, [MEDIA_TYPE])
+
+
+# What a body is comes before what its parameters are.
+_TYPED = [Depends(_check_type)]
+
+
 @router.post(
     "/files:survey",
     response_model=FileSurvey,
+    dependencies=_TYPED,
     **requires(Role.WRITE, body=_BODY),
     summary="Find what a file holds",
 )
@@ -105,7 +114,6 @@ async def survey_file(
 
     Nothing is stored. A file is read as `hummingbit quickstart` reads it.
     """
-    check_media_type(request, [MEDIA_TYPE])
     draft = await run_in_threadpool(submit.draft)
     try:
         path = _path_for(draft, fields.name)
@@ -118,6 +126,7 @@ async def survey_file(
 
 @router.post(
     "/collections/{name}/documents:file",
+    dependencies=_TYPED,
     **ACCEPTED,
     **requires(Role.WRITE, body=_BODY),
     summary="Upsert the documents of a file",
@@ -136,7 +145,6 @@ async def upload_file(
     It is read as by ``/v1/files:survey``. Lines that are no documents are left out, and so are
     documents without a text.
     """
-    check_media_type(request, [MEDIA_TYPE])
     draft = await run_in_threadpool(submit.draft)
     try:
         path = _path_for(draft, fields.name)

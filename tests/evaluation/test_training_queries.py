@@ -103,6 +103,7 @@ OTHER_ROUTES = """
 /v1/collections/{name}/labels/export /v1/collections/{name}/judgements/export
 /v1/collections/{name}/train /v1/collections/{name}/labels/import /v1/jobs/{id}/confirm
 /v1/jobs/{id}/take-back /v1/collections/{name}/faiss /v1/collections/{name}/faiss/documents
+/v1/collections/{name}/documents:file /v1/files:survey
 """
 MEASURING_FUNCTIONS = {
     *("evaluate_encoder", "evaluate_rankings", "measure_rankings"),

@@ -46,6 +46,8 @@ WRITES = [
     ("POST", "/v1/collections/c/labels/import", None),
     ("POST", "/v1/collections/c/retrain", {}),
     ("POST", "/v1/collections/c/train", {}),
+    ("POST", "/v1/collections/c/documents:file", None),
+    ("POST", "/v1/files:survey", None),
 ]
 
 

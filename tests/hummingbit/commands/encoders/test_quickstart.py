@@ -34,7 +34,7 @@ from hummingbit.evaluation.known_items import (
 from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings
 from hummingbit.example_queries import example_queries
 from hummingbit.foundation.errors import install_command
-from hummingbit.index import catalog
+from hummingbit.index import catalog, first_reading
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.first_reading import read_corpus
 from hummingbit.installed_models import MODEL_VARIABLE
@@ -173,7 +173,7 @@ def test_a_sample_is_drawn_from_the_whole_source_and_again_the_same(
     (tmp_path / "d.jsonl").write_text("\n".join(lines))
     whole = read_corpus(tmp_path / "d.jsonl", Layout(), print)
     assert [document.id for document in whole.sample] == [str(at) for at in range(1000)]
-    monkeypatch.setattr(quickstart, "MAX_SAMPLE", 100)
+    monkeypatch.setattr(first_reading, "MAX_SAMPLE", 100)
     corpus = read_corpus(tmp_path / "d.jsonl", Layout(), print)
     places = [int(document.id) for document in corpus.sample]
     assert (corpus.count, len(places), places) == (1000, 100, sorted(set(places)))
