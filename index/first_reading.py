@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.field_types import FieldTypes
@@ -21,6 +22,7 @@ from hummingbit.encoder.analyzers import VISIBLE, is_spaceless
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.cancellation import check_cancelled
+from hummingbit.index.languages import DEFAULT_LANGUAGE, find_language
 from hummingbit.index.names import LONG, SHIPPED_DISTRIBUTION
 from hummingbit.index.passages import size_of
 
@@ -161,22 +163,34 @@ def _has_text(document: Document) -> bool:
     return bool(document.text and document.text.strip())
 
 
-def shipped_encoder_reads(
-    encoder: Encoder | None, texts: Sequence[str], *, is_other_language: bool
-) -> tuple[bool, str]:
-    """Return whether the encoder that ships reads the texts, and a line that says so.
+class Reading(NamedTuple):
+    """How texts can be read."""
 
-    It is None if it is not installed.
-    """
-    if encoder is None:
-        return False, f"none, words alone: {SHIPPED_DISTRIBUTION} is not installed"
-    if is_other_language:
-        return False, f"none, words alone: {SHIPPED_DISTRIBUTION} knows English only"
-    known = known_share(encoder, texts)
-    if known < MIN_KNOWN_SHARE:
-        knows = f"{SHIPPED_DISTRIBUTION} knows {known:.0%} of their words"
-        return False, f"none, words alone: {knows}"
-    return True, f"of what {SHIPPED_DISTRIBUTION} knows, {encoder.n_bits // 8} bytes a document"
+    language: str
+    is_sure: bool
+    """Whether there are enough texts to tell their language."""
+    has_codes: bool
+    """Whether the encoder that ships reads them."""
+    codes: str
+    """Why, as a phrase."""
+
+
+def how_to_read(texts: Sequence[str], shipped: Encoder | None) -> Reading:
+    """Return how texts can be read; the encoder that ships is None if it is not installed."""
+    language, is_sure = find_language(texts)
+    fault = ""
+    if shipped is None:
+        fault = "is not installed"
+    elif is_sure and language != DEFAULT_LANGUAGE:
+        fault = "knows English only"
+    elif (known := known_share(shipped, texts)) < MIN_KNOWN_SHARE:
+        fault = f"knows {known:.0%} of their words"
+    if shipped is None or fault:
+        return Reading(
+            language, is_sure, False, f"none, words alone: {SHIPPED_DISTRIBUTION} {fault}"
+        )
+    codes = f"of what {SHIPPED_DISTRIBUTION} knows, {shipped.n_bits // 8} bytes a document"
+    return Reading(language, is_sure, True, codes)
 
 
 def known_share(encoder: Encoder, texts: Sequence[str]) -> float:

@@ -41,13 +41,7 @@ from hummingbit.deferred import deferred_imports
 from hummingbit.encoder.recipes import DEFAULT_BITS, MODEL_BITS
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import available_cores, begin_stage, count_in_stage, end_stage
-from hummingbit.index.names import (
-    AUTO,
-    BM25,
-    LONG,
-    RANKING_SUMMARIES,
-    SHIPPED_NAME,
-)
+from hummingbit.index.names import AUTO, BM25, LONG, RANKING_SUMMARIES, SHIPPED_NAME
 from hummingbit.installed_models import WITHOUT_MODEL
 
 with deferred_imports():
@@ -56,23 +50,11 @@ with deferred_imports():
     from hummingbit.corpus.survey import Survey, survey
     from hummingbit.example_queries import example_queries
     from hummingbit.index.backend import CollectionBackend
-    from hummingbit.index.catalog import (
-        NAME,
-        RULE,
-        AddAlias,
-    )
+    from hummingbit.index.catalog import NAME, RULE, AddAlias
     from hummingbit.index.data_folder import DataFolder
-    from hummingbit.index.first_reading import (
-        LONG_SHARE,
-        Corpus,
-        read_corpus,
-        shipped_encoder_reads,
-    )
+    from hummingbit.index.first_reading import LONG_SHARE, Corpus, how_to_read, read_corpus
     from hummingbit.index.ingestion import ingest
-    from hummingbit.index.languages import DEFAULT_LANGUAGE, find_language
-    from hummingbit.index.passages import (
-        Passages,
-    )
+    from hummingbit.index.passages import Passages
 
 if TYPE_CHECKING:
     from hummingbit.corpus.qrels import Qrels
@@ -200,20 +182,17 @@ def _index(
     folder: DataFolder, name: str, corpus: Corpus, passages: Passages | None
 ) -> CollectionBackend:
     """Index the documents by their words and, if it knows these, the encoder that ships."""
-    texts = [document.text or "" for document in corpus.sample]
-    language, is_sure = find_language(texts)
-    is_other = is_sure and language != DEFAULT_LANGUAGE
     is_there = folder.encoders.install_shipped() is not None
     shipped = folder.encoders.load(SHIPPED_NAME) if is_there else None
-    is_read, line = shipped_encoder_reads(shipped, texts, is_other_language=is_other)
-    _print_row("codes", line)
+    reading = how_to_read([document.text or "" for document in corpus.sample], shipped)
+    _print_row("codes", reading.codes)
     collection = folder.create_collection(
         name,
-        encoder=SHIPPED_NAME if is_read else None,
-        n_bits=None if is_read else 0,
+        encoder=SHIPPED_NAME if reading.has_codes else None,
+        n_bits=None if reading.has_codes else 0,
         passages=passages,
         # Found after the first documents, it would have their words read once more.
-        language=language if is_sure else None,
+        language=reading.language if reading.is_sure else None,
     )
     collection.remember_field_types(corpus.field_types.decided)
     with count_in_stage("indexing", corpus.count) as advance:
@@ -392,17 +371,9 @@ def _compare_judged(collection: CollectionBackend, queries: list[Document], qrel
     # Imported here, as few have judged queries.
     from hummingbit.commands.printed_figures import print_figures  # noqa: PLC0415
     from hummingbit.comparison import choose_ranking  # noqa: PLC0415
-    from hummingbit.evaluation.fusion import (  # noqa: PLC0415
-        JUDGED_METRIC,
-        judged_curve,
-        judged_weight,
-        validated,
-    )
+    from hummingbit.evaluation.fusion import JUDGED_METRIC, judged_curve, judged_weight, validated  # noqa: PLC0415
     from hummingbit.evaluation.metrics import JUDGED_METRICS  # noqa: PLC0415
-    from hummingbit.evaluation.rankings import (  # noqa: PLC0415
-        RelevanceSettings,
-        evaluate_rankings,
-    )
+    from hummingbit.evaluation.rankings import RelevanceSettings, evaluate_rankings  # noqa: PLC0415
 
     rankings = [BM25]
     if collection.n_bits:

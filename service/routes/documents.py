@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from itertools import chain
@@ -250,14 +249,11 @@ async def upsert_documents_in_bulk(
         if filter_ is not None:
             raise beyond_filter("Prefer: respond-async")
         spec = asdict(options)
-        draft = await run_in_threadpool(submit.draft)
-        try:
+        async with submit.drafting() as draft:
             prefix = f"{name} {json.dumps(spec)}\n".encode()
             digest = await save_body(request, draft / INPUT, prefix)
             key = submit.idempotency(idempotency_key, digest)
             job = await run_in_threadpool(submit, "bulk", name, spec, draft=draft, idempotency=key)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
         return accepted_response(job)
     if idempotency_key is not None:
         message = "Idempotency-Key works only for jobs; send Prefer: respond-async too"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import zipfile
 import zlib
 from dataclasses import asdict
@@ -100,16 +99,13 @@ async def upload_faiss(
     of either are read; the codes must be as long as the collection's.
     """
     check_media_type(request, [ZIP, FILE])
-    draft = await run_in_threadpool(submit.draft)
-    try:
+    async with submit.drafting() as draft:
         upload = draft / CODES
         await save_body(request, upload)
         await run_in_threadpool(_write_lines, collection, upload, draft / INPUT, limits)
         upload.unlink()
         spec = asdict(BulkOptions())
         job = await run_in_threadpool(submit, "bulk", collection.name, spec, draft=draft)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return accepted_response(job)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -24,24 +23,13 @@ from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.catalog import shipped_encoder
-from hummingbit.index.first_reading import (
-    LONG_SHARE,
-    Corpus,
-    read_corpus,
-    shipped_encoder_reads,
-)
-from hummingbit.index.languages import DEFAULT_LANGUAGE, find_language
+from hummingbit.index.first_reading import LONG_SHARE, Corpus, how_to_read, read_corpus
 from hummingbit.service.http.bodies import check_media_type, save_body
 from hummingbit.service.http.keys import Role, requires
 from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.http.routing import JSONRoute
 from hummingbit.service.jobs.bulk import INPUT, BulkOptions
-from hummingbit.service.routes.dependencies import (
-    CollectionOf,
-    Limits,
-    LongReads,
-    render,
-)
+from hummingbit.service.routes.dependencies import CollectionOf, Limits, LongReads, render
 from hummingbit.service.routes.jobs import ACCEPTED, SubmitOf, accepted_response
 from hummingbit.service.schemas.files import FileDocument, FileSurvey
 from hummingbit.service.settings import Settings
@@ -114,13 +102,10 @@ async def survey_file(
 
     Nothing is stored. A file is read as `hummingbit quickstart` reads it.
     """
-    draft = await run_in_threadpool(submit.draft)
-    try:
+    async with submit.drafting() as draft:
         path = _path_for(draft, fields.name)
         await save_body(request, path)
         found = await to_thread.run_sync(_found_in, path, fields, limiter=long_reads)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return render(found)
 
 
@@ -145,8 +130,7 @@ async def upload_file(
     It is read as by ``/v1/files:survey``. Lines that are no documents are left out, and so are
     documents without a text.
     """
-    draft = await run_in_threadpool(submit.draft)
-    try:
+    async with submit.drafting() as draft:
         path = _path_for(draft, fields.name)
         await save_body(request, path)
         await to_thread.run_sync(
@@ -155,8 +139,6 @@ async def upload_file(
         path.unlink()
         spec = asdict(BulkOptions())
         job = await run_in_threadpool(submit, "bulk", collection.name, spec, draft=draft)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return accepted_response(job)
 
 
@@ -194,10 +176,7 @@ def _shipped() -> Encoder | None:
 def _found_in(path: Path, fields: Fields) -> FileSurvey:
     with _naming(path, fields):
         found, corpus = _read(path, fields)
-    texts = [document.text or "" for document in corpus.sample]
-    language, is_sure = find_language(texts)
-    is_other = is_sure and language != DEFAULT_LANGUAGE
-    has_codes, why = shipped_encoder_reads(_shipped(), texts, is_other_language=is_other)
+    reading = how_to_read([document.text or "" for document in corpus.sample], _shipped())
     layout, bad = found.layout, corpus.bad_lines
     return FileSurvey(
         documents=corpus.count,
@@ -212,10 +191,10 @@ def _found_in(path: Path, fields: Fields) -> FileSurvey:
         labels=len(corpus.labels),
         labelled=corpus.labels.total(),
         id_field=layout.id_field or ("id" if "id" in found.names else None),
-        language=language,
+        language=reading.language,
         passages=corpus.long_share >= LONG_SHARE,
-        has_codes=has_codes,
-        codes=why,
+        has_codes=reading.has_codes,
+        codes=reading.codes,
         sample=[
             FileDocument(id=one.id, text=(one.text or "")[:MAX_TEXT], labels=list(one.labels))
             for one in corpus.sample[:SHOWN]

@@ -9,10 +9,11 @@ import hashlib
 import importlib.util
 import json
 import os
+import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -175,6 +176,15 @@ class Submit:
     def draft(self) -> Path:
         """Return an empty folder for the job's files."""
         return self.jobs.files.draft()
+
+    @asynccontextmanager
+    async def drafting(self) -> AsyncIterator[Path]:
+        """Yield what :meth:`draft` returns; unless a job has it by then, it is deleted."""
+        draft = await run_in_threadpool(self.draft)
+        try:
+            yield draft
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
     def idempotency(self, key: str | None, digest: str) -> Idempotency | None:
         """Return an idempotency key that the client sent, as one of its own; None for None."""
@@ -546,9 +556,8 @@ def get_evaluation_queries(id: str, jobs: JobsOf, limits: Limits) -> Response:
     summary="Compare two evaluations",
 )
 def compare_evaluations(id: str, body: CompareEvaluations, jobs: JobsOf) -> Response:
-    """Compare an evaluation with another, query by query, and check it against a gate.
+    """Compare an evaluation with another, query by query, check it against a gate, or do both.
 
-    Either may be left out.
     Differences come with bootstrap intervals and the p-values of paired permutation tests.
     """
     report = _report(jobs, id)

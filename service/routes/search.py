@@ -21,10 +21,7 @@ from hummingbit.index.names import HAMMING
 from hummingbit.index.options import SearchOptions
 from hummingbit.index.query_syntax import both
 from hummingbit.index.records import Query
-from hummingbit.index.search import (
-    SearchResult,
-    with_warnings,
-)
+from hummingbit.index.search import SearchResult, with_warnings
 from hummingbit.service.batching import Batcher
 from hummingbit.service.http.bodies import show
 from hummingbit.service.http.keys import FILTERED_READ

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -101,8 +100,7 @@ async def upload_snapshot(
     header ``Prefer: respond-async`` the check runs as a job.
     """
     check_media_type(request, [TAR])
-    draft = await run_in_threadpool(submit.draft)
-    try:
+    async with submit.drafting() as draft:
         digest = await save_body(request, draft / UPLOAD)
         if sha256 is not None and sha256 != digest:
             message = f"the body has the SHA-256 {digest}, but the parameter sha256 is {sha256}"
@@ -111,8 +109,6 @@ async def upload_snapshot(
             return accepted_response(await run_in_threadpool(submit, "upload", "", draft=draft))
         work = partial(_add_snapshot, folder, draft / UPLOAD, digest)
         return await to_thread.run_sync(work, limiter=long_reads)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 @router.get("/snapshots", response_model=SnapshotList, **ADMIN, summary="List the snapshots")
