@@ -533,9 +533,9 @@ class Collections(ABC):
         reason = "; but one cannot be opened, so its name is unknown: "
         return f"{reason}{nameless[0]}" if nameless else ""
 
+    @abstractmethod
     def get_ready(self, name: str) -> Collection:
         """Return a collection after preparing it for searches, which may take a while."""
-        return self.get(name)
 
     def get_equal(
         self, description: Description, indexed_fields: Sequence[str] | None = None
@@ -673,9 +673,9 @@ class Collections(ABC):
         """Accept the loss of acknowledged writes, so that a collection can be written again."""
         raise UnknownCollection(f"there is no collection {name!r}")
 
+    @abstractmethod
     def find_gone(self) -> Mapping[str, Collection]:
         """Return the open collections that another process has dropped since, by name."""
-        return {}
 
     @abstractmethod
     def follow(self, gone: Mapping[str, Collection], *, wait: bool) -> set[str]:

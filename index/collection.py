@@ -22,12 +22,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.memory import give_back_memory
 from hummingbit.foundation.processes import ProcessLock
 from hummingbit.index.answers import answer_to
-from hummingbit.index.backend import (
-    BATCH_SIZE,
-    MAX_COMPLETIONS,
-    AnyCollection,
-    CheckReplaced,
-)
+from hummingbit.index.backend import BATCH_SIZE, MAX_COMPLETIONS, AnyCollection, CheckReplaced
 from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.encoding import (
     WITHOUT_CODES,
@@ -54,14 +49,7 @@ from hummingbit.index.generations import PublishedGeneration, PublishedIndex, Wr
 from hummingbit.index.labels import Annotations
 from hummingbit.index.languages import check_language
 from hummingbit.index.lexical import LexicalIndex
-from hummingbit.index.names import (
-    ASYMMETRIC,
-    AUTO,
-    BM25,
-    HAMMING,
-    MAX_K,
-    PLAIN,
-)
+from hummingbit.index.names import ASYMMETRIC, AUTO, BM25, HAMMING, MAX_K, PLAIN
 from hummingbit.index.operations import Answer, Work, ask
 from hummingbit.index.options import (
     FACET_DEPTH,
@@ -79,11 +67,7 @@ from hummingbit.index.passages import (
     Passages,
 )
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
-from hummingbit.index.query_syntax import (
-    QueryText,
-    read_query_text,
-    words_in_order,
-)
+from hummingbit.index.query_syntax import QueryText, read_query_text, words_in_order
 from hummingbit.index.questions import Question, Reader
 from hummingbit.index.rankings import (
     BY_WORDS,
@@ -441,45 +425,6 @@ class Collection:
             code_column=self.description.code_column,
         )
         return self._run_search(search)
-
-    def _stats(
-        self,
-        *,
-        documents: int,
-        generation: int,
-        engine: str,
-        engine_reason: str,
-        statistics: Mapping[str, Any],
-        problems: list[str],
-        passages: int = 0,
-    ) -> dict[str, Any]:
-        """Return what :meth:`hummingbit.index.backend.CollectionBackend.stats` returns.
-
-        `passages` is the number of passages, if the collection has any.
-        """
-        return {
-            "name": self.name,
-            "documents": documents,
-            "n_bits": self.n_bits,
-            "encoder": self.encoder_name,
-            "encoder_kind": self.encoder_kind,
-            "encoder_fingerprint": self.encoder_fingerprint,
-            "generation": generation,
-            "engine_setting": self.engine_setting,
-            "keep_vectors": self.keep_vectors,
-            "passages": None if self.passages is None else asdict(self.passages),
-            "n_passages": passages if self.passages is not None else None,
-            "ranking": self.ranking,
-            "hybrid_weight": self.hybrid_weight,
-            "own_hybrid_weight": self.own_hybrid_weight,
-            "language": self.language,
-            "indexed_fields": list(self.indexed_fields),
-            "engine": engine,
-            "engine_reason": engine_reason,
-            **statistics,
-            "bytes_on_disk": self.bytes_on_disk(),
-            "problems": problems,
-        }
 
     def within(self, filter: Filter) -> Collection:  # noqa: A002
         """See :meth:`hummingbit.index.backend.CollectionBackend.within`."""
@@ -1180,17 +1125,32 @@ class Collection:
         """See :meth:`hummingbit.index.backend.CollectionBackend.stats`."""
         published = self._published_index.current()
         generation = published.generation
-        return self._stats(
-            documents=published.documents,
-            passages=len(generation),
-            generation=generation.number,
-            engine=generation.index_type,
-            engine_reason=generation.index_type_reason,
-            statistics=self._statistics.get(
-                (generation.number, len(generation)), lambda: code_statistics(generation)
-            ),
-            problems=[*self.store.warnings(), *self.store.problems],
+        statistics = self._statistics.get(
+            (generation.number, len(generation)), lambda: code_statistics(generation)
         )
+        return {
+            "name": self.name,
+            "documents": published.documents,
+            "n_bits": self.n_bits,
+            "encoder": self.encoder_name,
+            "encoder_kind": self.encoder_kind,
+            "encoder_fingerprint": self.encoder_fingerprint,
+            "generation": generation.number,
+            "engine_setting": self.engine_setting,
+            "keep_vectors": self.keep_vectors,
+            "passages": None if self.passages is None else asdict(self.passages),
+            "n_passages": None if self.passages is None else len(generation),
+            "ranking": self.ranking,
+            "hybrid_weight": self.hybrid_weight,
+            "own_hybrid_weight": self.own_hybrid_weight,
+            "language": self.language,
+            "indexed_fields": list(self.indexed_fields),
+            "engine": generation.index_type,
+            "engine_reason": generation.index_type_reason,
+            **statistics,
+            "bytes_on_disk": self.bytes_on_disk(),
+            "problems": [*self.store.warnings(), *self.store.problems],
+        }
 
     def reading(self) -> AbstractContextManager[object]:
         """See :meth:`hummingbit.index.backend.AnyCollection.reading`."""

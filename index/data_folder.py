@@ -54,7 +54,6 @@ from hummingbit.index.folders import Draft, LocalCollections
 from hummingbit.index.languages import check_language
 from hummingbit.index.lock import FolderLock
 from hummingbit.index.names import AUTO, FLOAT32, Backend, check_backend
-from hummingbit.index.names import AUTO as AUTO_LANGUAGE
 from hummingbit.index.passages import Passages
 
 if TYPE_CHECKING:
@@ -275,7 +274,7 @@ class DataFolder:
         `engine` is one of :data:`hummingbit.index.engines.choice.INDEX_TYPES`.
         Filters on `indexed_fields` read no payloads. Vectors are kept in a form of
         :mod:`hummingbit.index.kept_vectors`. With `passages`, texts are split. The `language` is
-        that of :meth:`hummingbit.index.backend.Collection.set_language`; it is found without
+        that of :meth:`hummingbit.index.backend.CollectionBackend.set_language`; it is found without
         one. If a collection with the same name and settings exists, it is returned.
 
         Raises:
@@ -299,7 +298,7 @@ class DataFolder:
         language: str | None = None,
     ) -> tuple[Collection, bool]:
         """Do as :meth:`create_collection`; tell also whether this call created the collection."""
-        if language not in (None, AUTO_LANGUAGE):
+        if language not in (None, AUTO):
             check_language(language)
         if n_bits is None and (encoder is None or is_sign_encoder(encoder)):
             self._lock.check_writable()
@@ -309,7 +308,7 @@ class DataFolder:
         with self._changing:
             if name in self._collections.names():
                 existing = self._collections.get_equal(description, indexed_fields)
-                if language not in (None, AUTO_LANGUAGE, existing.language):
+                if language not in (None, AUTO, existing.language):
                     is_of = f"exists with the language {existing.language}, not {language}"
                     raise CollectionExists(f"collection {name!r} {is_of}")
                 return existing, False
@@ -399,10 +398,7 @@ class DataFolder:
         source = self.collection(name)
         if alias is not None:
             check_name(alias, "alias")
-        from hummingbit.index.ingestion import (  # noqa: PLC0415 - see above
-            carry_annotations,
-            copy_following,
-        )
+        from hummingbit.index.ingestion import carry_annotations, copy_following  # noqa: PLC0415 - see above
 
         draft = self.draft_like(source, into, encoder, engine)
         try:

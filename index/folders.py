@@ -34,11 +34,7 @@ from hummingbit.index.errors import (
     store_error,
 )
 from hummingbit.index.filters import check_indexed_fields
-from hummingbit.index.names import (
-    AUTO,
-    BM25,
-    HYBRID,
-)
+from hummingbit.index.names import AUTO, BM25, HYBRID
 from hummingbit.index.schema import Description
 from hummingbit.index.store.store import Store
 
