@@ -26,11 +26,7 @@ from hummingbit.commands.options import (
     source_help,
     write_text,
 )
-from hummingbit.commands.printed_figures import (
-    print_figures,
-    print_report,
-    print_worst_queries,
-)
+from hummingbit.commands.printed_figures import print_figures, print_report, print_worst_queries
 from hummingbit.commands.printing import (
     add_json,
     add_json_or_former_file,
@@ -38,13 +34,7 @@ from hummingbit.commands.printing import (
     print_or_write_json,
 )
 from hummingbit.deferred import deferred_imports
-from hummingbit.encoder.recipes import (
-    CLASS_CODES,
-    RECIPES,
-    SSB_VAE,
-    AutoencoderRecipe,
-    BaseRecipe,
-)
+from hummingbit.encoder.recipes import CLASS_CODES, RECIPES, SSB_VAE, AutoencoderRecipe, BaseRecipe
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.names import HAMMING, RANKING_SUMMARIES, RESCORERS
@@ -57,12 +47,7 @@ with deferred_imports():
     from hummingbit.corpus.named_sets import is_judged, load_qrels
     from hummingbit.corpus.qrels import Qrels, read_qrels
     from hummingbit.evaluation.baselines import ClassifierReference, classifier_baseline
-    from hummingbit.evaluation.evaluate import (
-        evaluate_encoder,
-        evaluate_run,
-        split_learned,
-        unseen,
-    )
+    from hummingbit.evaluation.evaluate import evaluate_encoder, evaluate_run, split_learned, unseen
     from hummingbit.evaluation.formats import (
         PlotError,
         draw_label_curve,
@@ -89,13 +74,7 @@ with deferred_imports():
     )
     from hummingbit.evaluation.rankings import SERVED, RelevanceSettings, check_codes_weights
     from hummingbit.evaluation.relevance import query_labels
-    from hummingbit.evaluation.report import (
-        Job,
-        MetricFigures,
-        Report,
-        full_name,
-        read_report,
-    )
+    from hummingbit.evaluation.report import Job, MetricFigures, Report, full_name, read_report
     from hummingbit.evaluation.result import Evaluation
     from hummingbit.evaluation.significance import (
         SystemComparison,
@@ -109,13 +88,12 @@ with deferred_imports():
     from hummingbit.training.data import TrainingData
     from hummingbit.training_methods import check_torch, train_by
 
-# What the evaluation commands share: their options, and measuring here or at a service.
-
-
 # Without queries, so many documents are asked for those nearest to them.
 N_ASKED, NEAREST = 1_000, 10
 _PAGE = 1_000
 _READ = 50_000
+
+# What the evaluation commands share: their options, and measuring here or at a service.
 
 
 def add_measuring(parser: argparse.ArgumentParser) -> None:
