@@ -24,10 +24,7 @@ from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder_loading import install_encoder
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.processes import Inherited, Process, keep, note
-from hummingbit.index.backend import (
-    AnyCollection,
-    CollectionBackend,
-)
+from hummingbit.index.backend import AnyCollection, CollectionBackend
 from hummingbit.index.catalog import SIGN, encoder_by_dimensions
 from hummingbit.index.collection import pages_of
 from hummingbit.index.data_folder import DataFolder
@@ -40,13 +37,7 @@ from hummingbit.index.options import SearchOptions
 from hummingbit.index.passages import Passages
 from hummingbit.index.query_syntax import both
 from hummingbit.index.records import StoredDocument
-from hummingbit.index.search import (
-    Hit,
-    QueryResult,
-    SearchResult,
-    explain_no_groups,
-    with_warnings,
-)
+from hummingbit.index.search import Hit, QueryResult, SearchResult, explain_no_groups, with_warnings
 from hummingbit.inputs import data_frame
 
 if TYPE_CHECKING:

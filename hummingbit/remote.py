@@ -53,10 +53,7 @@ from hummingbit.index.records import (
     StoredDocument,
     Verification,
 )
-from hummingbit.index.search import (
-    Group,
-    Hit,
-)
+from hummingbit.index.search import Group, Hit
 from hummingbit.index.snapshots import Contents, Snapshot
 from hummingbit.index.store.annotations import (
     DocumentLabel,

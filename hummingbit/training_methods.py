@@ -39,16 +39,8 @@ from hummingbit.encoder.recipes import (
 )
 from hummingbit.foundation.errors import install_command
 from hummingbit.index.catalog import shipped_encoder
-from hummingbit.index.languages import (
-    DEFAULT_LANGUAGE,
-    check_language,
-    find_language,
-)
-from hummingbit.index.names import (
-    AUTO,
-    NONE,
-    SHIPPED_DISTRIBUTION,
-)
+from hummingbit.index.languages import DEFAULT_LANGUAGE, check_language, find_language
+from hummingbit.index.names import AUTO, NONE, SHIPPED_DISTRIBUTION
 from hummingbit.installed_models import MODEL_VARIABLE, MODELS_FOLDER, NO_MODEL
 from hummingbit.training.class_codes import train_class_codes
 from hummingbit.training.data import TrainingData, TrainingDataError

@@ -23,13 +23,7 @@ from hummingbit.index.payloads import PayloadSelection, select_fields
 from hummingbit.index.query_syntax import both
 from hummingbit.index.questions import Question
 from hummingbit.index.records import StoredDocument, StoredPayload
-from hummingbit.index.search import (
-    Hit,
-    QueryResult,
-    SearchResult,
-    explain_no_groups,
-    with_warnings,
-)
+from hummingbit.index.search import Hit, QueryResult, SearchResult, explain_no_groups, with_warnings
 
 _WRITTEN_APART = frozenset(
     "generation ranking recognized_terms next_cursor query_code groups facets facets_over".split()

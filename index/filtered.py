@@ -24,10 +24,7 @@ from hummingbit.index.records import (
     StoredDocument,
     UpsertResult,
 )
-from hummingbit.index.search import (
-    SearchResult,
-    explain_no_hits,
-)
+from hummingbit.index.search import SearchResult, explain_no_hits
 
 SETTINGS = frozenset(
     {

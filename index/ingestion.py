@@ -10,12 +10,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple
 
 from hummingbit.corpus.document import Document
-from hummingbit.corpus.field_types import (
-    NUMBER,
-    STRING,
-    FieldType,
-    FieldTypes,
-)
+from hummingbit.corpus.field_types import NUMBER, STRING, FieldType, FieldTypes
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError

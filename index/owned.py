@@ -29,10 +29,7 @@ from hummingbit.index.generations import (
     PublishedIndex,
     SearchTarget,
 )
-from hummingbit.index.languages import (
-    analyzer_of,
-    find_language,
-)
+from hummingbit.index.languages import analyzer_of, find_language
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.names import AUTO

@@ -14,30 +14,15 @@ import numpy.typing as npt
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.encoder.text_features import Floats
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.confidence import (
-    OF_BOTH,
-    OF_WORDS,
-    Evidence,
-    evidence_of_codes,
-)
+from hummingbit.index.confidence import OF_BOTH, OF_WORDS, Evidence, evidence_of_codes
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.compiled import CompiledIndex
 from hummingbit.index.engines.protocol import After, Rows, Weights, max_bit_weight
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.errors import RowsRemoved
-from hummingbit.index.kept_vectors import (
-    packed_size,
-    unpack_vectors,
-)
-from hummingbit.index.lexical import (
-    BEST,
-    MOST_IN_HEAP,
-    UNIT,
-    LexicalIndex,
-    Matches,
-    WeighedQuery,
-)
+from hummingbit.index.kept_vectors import packed_size, unpack_vectors
+from hummingbit.index.lexical import BEST, MOST_IN_HEAP, UNIT, LexicalIndex, Matches, WeighedQuery
 from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
 from hummingbit.index.names import ASYMMETRIC, BM25, HAMMING, HYBRID, LOGITS, NONE, VECTORS
 from hummingbit.index.passages import PASSAGE_BITS, CodeColumn

@@ -19,19 +19,11 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
-from hummingbit.corpus.field_types import (
-    NUMBER,
-    STRING,
-    FieldType,
-)
+from hummingbit.corpus.field_types import NUMBER, STRING, FieldType
 from hummingbit.encoder.limits import check_n_bits
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.errors import StoreError
-from hummingbit.index.names import (
-    AUTO,
-    FLOAT32,
-    FORMS,
-)
+from hummingbit.index.names import AUTO, FLOAT32, FORMS
 from hummingbit.index.passages import CodeColumn, Passages
 
 FORMAT_VERSION = 2

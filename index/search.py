@@ -27,12 +27,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.encoding import WITHOUT_CODES
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.engines.segments import IndexSnapshot
-from hummingbit.index.facets import (
-    FacetResult,
-    RankedGroups,
-    SortField,
-    SortPosition,
-)
+from hummingbit.index.facets import FacetResult, RankedGroups, SortField, SortPosition
 from hummingbit.index.filters import (
     And,
     AnyOf,
@@ -50,12 +45,7 @@ from hummingbit.index.filters import (
 from hummingbit.index.highlights import Highlight, highlight
 from hummingbit.index.languages import stop_terms
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
-from hummingbit.index.names import (
-    BM25,
-    HAMMING,
-    HYBRID,
-    VECTORS,
-)
+from hummingbit.index.names import BM25, HAMMING, HYBRID, VECTORS
 from hummingbit.index.options import FacetsOver, SearchOptions
 from hummingbit.index.passages import MAX_PASSAGES, CodeColumn, Span
 from hummingbit.index.payloads import select_fields

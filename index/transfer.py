@@ -18,39 +18,20 @@ from hummingbit.corpus.json_rows import EXPORT, read_json_lines
 from hummingbit.corpus.layout import Layout
 from hummingbit.corpus.lines import BadLine, ReadError, Row
 from hummingbit.corpus.stores import MIN_VECTOR_LENGTH, Point, read_milvus, read_qdrant, read_txtai
-from hummingbit.encoder.codes import (
-    code_from_hex,
-    code_to_hex,
-    codes_of_vectors,
-)
-from hummingbit.encoder.limits import (
-    MAX_HYBRID_WEIGHT,
-    MIN_HYBRID_WEIGHT,
-    CodeError,
-    Packing,
-)
+from hummingbit.encoder.codes import code_from_hex, code_to_hex, codes_of_vectors
+from hummingbit.encoder.limits import MAX_HYBRID_WEIGHT, MIN_HYBRID_WEIGHT, CodeError, Packing
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.index.backend import AnyCollection
 from hummingbit.index.collection import Collection, pages_of
 from hummingbit.index.errors import EncoderMismatch, UnknownCollection
 from hummingbit.index.filters import check_indexed_fields
 from hummingbit.index.languages import stemmers
-from hummingbit.index.names import (
-    AUTO,
-    FLOAT32,
-    FORMS,
-    HAMMING,
-    INDEX_TYPES,
-    VectorType,
-)
+from hummingbit.index.names import AUTO, FLOAT32, FORMS, HAMMING, INDEX_TYPES, VectorType
 from hummingbit.index.names import NONE as NO_STEMS
 from hummingbit.index.passages import Passages
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import IngestReport, StoredDocument
-from hummingbit.index.schema import (
-    engine_of,
-    parse_field_types,
-)
+from hummingbit.index.schema import engine_of, parse_field_types
 from hummingbit.index.store.annotations import (
     DocumentLabel,
     Judgement,

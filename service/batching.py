@@ -33,10 +33,7 @@ from hummingbit.index.names import PLAIN, VECTORS
 from hummingbit.index.options import SearchOptions
 from hummingbit.index.rankings import BY_WORDS
 from hummingbit.index.records import Query, payloads_as_stored
-from hummingbit.index.search import (
-    SearchResult,
-    needs_only_words,
-)
+from hummingbit.index.search import SearchResult, needs_only_words
 from hummingbit.service.http.monitoring import Metrics
 
 MAX_BATCH = 64

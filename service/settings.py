@@ -26,10 +26,7 @@ from hummingbit.corpus.document import MAX_TEXT_LENGTH
 from hummingbit.encoder import endpoint
 from hummingbit.encoder.text_features import VARIABLE
 from hummingbit.foundation.errors import HummingbitError
-from hummingbit.index.data_folder import (
-    DataFolderLocation,
-    check_postgres_address,
-)
+from hummingbit.index.data_folder import DataFolderLocation, check_postgres_address
 from hummingbit.index.names import MAX_K, Backend, check_backend
 
 ENV_PREFIX = "HUMMINGBIT_"

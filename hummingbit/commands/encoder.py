@@ -25,12 +25,7 @@ from hummingbit.foundation.slices import begin_stage
 with deferred_imports():
     import numpy as np
 
-    from hummingbit.encoder.artifact import (
-        GOLDEN,
-        ArtifactError,
-        as_inputs,
-        install_artifact,
-    )
+    from hummingbit.encoder.artifact import GOLDEN, ArtifactError, as_inputs, install_artifact
     from hummingbit.encoder.encoder import Encoder
     from hummingbit.encoder.onnx_graph import onnx_model, run_onnx
     from hummingbit.foundation.files import replacing

@@ -82,10 +82,7 @@ with deferred_imports():
     from hummingbit.encoder.codes import code_to_hex
     from hummingbit.encoder.encoder import Encoder
     from hummingbit.encoder.text_features import TextFeatures
-    from hummingbit.index.backend import (
-        AnyCollection,
-        CollectionBackend,
-    )
+    from hummingbit.index.backend import AnyCollection, CollectionBackend
     from hummingbit.index.catalog import (
         NO_ENCODER,
         AddAlias,
@@ -98,12 +95,7 @@ with deferred_imports():
     from hummingbit.index.data_folder import DataFolder
     from hummingbit.index.duplicates import DuplicateCriteria, find_duplicates
     from hummingbit.index.errors import CollectionExists, UnknownCollection, UnknownDocument
-    from hummingbit.index.facets import (
-        Facet,
-        FacetResult,
-        facet_to_json,
-        parse_sort,
-    )
+    from hummingbit.index.facets import Facet, FacetResult, facet_to_json, parse_sort
     from hummingbit.index.faiss_files import (
         IDS_SUFFIX,
         documents_of_codes,

@@ -21,29 +21,17 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
 from hummingbit.deferred import deferred_imports
-from hummingbit.encoder.limits import (
-    CodeError,
-    check_n_bits,
-)
+from hummingbit.encoder.limits import CodeError, check_n_bits
 from hummingbit.foundation.errors import HummingbitError, InputError
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.index.names import (
-    AUTO,
-    BACKENDS,
-    LONG,
-    PASSAGE_WORDS,
-    check_backend,
-)
+from hummingbit.index.names import AUTO, BACKENDS, LONG, PASSAGE_WORDS, check_backend
 
 with deferred_imports():
     from hummingbit.encoder.artifact import check_destination
     from hummingbit.foundation.files import replacing
     from hummingbit.index.backend import AnyCollection, CollectionBackend
     from hummingbit.index.catalog import NAME, RULE, EncoderFolder
-    from hummingbit.index.data_folder import (
-        DataFolder,
-        DataFolderLocation,
-    )
+    from hummingbit.index.data_folder import DataFolder, DataFolderLocation
     from hummingbit.index.errors import DataFolderError, DataFolderInUse
     from hummingbit.index.filters import Filter, filter_to_json, parse_filter
     from hummingbit.index.passages import Passages

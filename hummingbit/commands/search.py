@@ -29,10 +29,7 @@ from hummingbit.commands.printing import (
     without_controls,
 )
 from hummingbit.deferred import deferred_imports
-from hummingbit.index.names import (
-    AVERAGE_VECTOR,
-    STRATEGIES,
-)
+from hummingbit.index.names import AVERAGE_VECTOR, STRATEGIES
 from hummingbit.index.options import (
     RECOMMENDATION_OPTIONS,
     REQUEST_OPTIONS,

@@ -46,10 +46,7 @@ def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = 
     Other settings come from the environment, the file and the defaults. Values are checked together
     with those.
     """
-    from hummingbit.service.settings import (  # noqa: PLC0415 - not every command has settings
-        Settings,
-        flag_of,
-    )
+    from hummingbit.service.settings import Settings, flag_of  # noqa: PLC0415 - not every command has settings
 
     add_option(
         parser, "--config FILE", "a TOML file of settings (default: $HUMMINGBIT_CONFIG)", type=Path

@@ -30,11 +30,7 @@ from llama_index.core.vector_stores.utils import (
 
 from hummingbit.clients.client import Client
 from hummingbit.index.filters import Filter
-from hummingbit.index.names import (
-    ASYMMETRIC,
-    BM25,
-    HYBRID,
-)
+from hummingbit.index.names import ASYMMETRIC, BM25, HYBRID
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import Hit
 from hummingbit.integrations.narrowing import (

@@ -29,10 +29,7 @@ from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import StoreError
 from hummingbit.index.filters import Filter, ids_of
-from hummingbit.index.kept_vectors import (
-    pack_vector,
-    unpack_vector,
-)
+from hummingbit.index.kept_vectors import pack_vector, unpack_vector
 from hummingbit.index.languages import find_language
 from hummingbit.index.names import AUTO, FLOAT32
 from hummingbit.index.passages import CodeColumn, DocumentCodes, PassageCodes

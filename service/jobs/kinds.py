@@ -31,12 +31,7 @@ from hummingbit.index.search import with_warnings
 from hummingbit.index.snapshots import Snapshot
 from hummingbit.service.concurrency import WriteGate
 from hummingbit.service.http.bodies import parse_json, validate
-from hummingbit.service.http.problems import (
-    ProblemError,
-    entry_of,
-    invalid_field,
-    without_path,
-)
+from hummingbit.service.http.problems import ProblemError, entry_of, invalid_field, without_path
 from hummingbit.service.jobs.bulk import INPUT, BulkOptions, BulkWriter, Resume, write_file
 from hummingbit.service.jobs.map import MAP_FILE, POINTS_FILE, draw_map
 from hummingbit.service.jobs.reindex import reindex

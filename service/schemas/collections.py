@@ -8,15 +8,7 @@ from pydantic import Field, model_validator
 
 from hummingbit.index.facets import MAX_FACETS, MAX_SORTED
 from hummingbit.index.filters import MAX_INDEXED_FIELDS
-from hummingbit.index.names import (
-    AUTO,
-    FLOAT32,
-    FORMS,
-    INDEX_TYPES,
-    LONG,
-    MAX_K,
-    PASSAGE_WORDS,
-)
+from hummingbit.index.names import AUTO, FLOAT32, FORMS, INDEX_TYPES, LONG, MAX_K, PASSAGE_WORDS
 from hummingbit.index.passages import (
     MAX_OVERLAP,
     MAX_SENTENCES,

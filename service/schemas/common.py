@@ -19,10 +19,7 @@ from hummingbit.foundation.errors import InputError
 from hummingbit.index.backend import CollectionBackend
 from hummingbit.index.facets import MAX_BUCKETS
 from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, parse_filter
-from hummingbit.index.names import (
-    DEFAULT_BUCKETS,
-    CalendarInterval,
-)
+from hummingbit.index.names import DEFAULT_BUCKETS, CalendarInterval
 from hummingbit.index.options import REQUEST_OPTIONS
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.service.http.bodies import limit_unknown_fields, show

@@ -10,10 +10,7 @@ from hummingbit.corpus.grades import MAX_GRADE
 from hummingbit.evaluation.report import Change, GateResult, Report
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.duplicates import MAX_SHINGLE
-from hummingbit.index.options import (
-    DEFAULT_OVERSAMPLE,
-    MAX_OVERSAMPLE,
-)
+from hummingbit.index.options import DEFAULT_OVERSAMPLE, MAX_OVERSAMPLE
 from hummingbit.service.schemas.common import (
     FIRST_ERROR,
     Code,

@@ -17,10 +17,7 @@ from pydantic_core import PydanticCustomError
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.facets import MAX_FACETS, Facet, parse_facets
 from hummingbit.index.filters import Filter, parse_filter
-from hummingbit.index.names import (
-    AVERAGE_VECTOR,
-    STRATEGIES,
-)
+from hummingbit.index.names import AVERAGE_VECTOR, STRATEGIES
 from hummingbit.index.options import (
     RECOMMENDATION_OPTIONS,
     REQUEST_OPTIONS,
