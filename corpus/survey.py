@@ -351,16 +351,16 @@ def _find_texts(fields: Sequence[_Field]) -> tuple[str, ...]:
     usual = _usual(varied, TEXT_NAMES)
     named = [field for field in varied if not is_named_as_person(field.name)]
     # Names of products and subjects of tickets are read though they repeat; "Mrs" is not.
-    repeated = [field for field in fields if field.is_title and field.distinct > 1]
+    repeated = [field for field in fields if field.mean_length and field.distinct > 1]
     phrases = [field for field in repeated if field.mean_length >= MIN_REPEATED_LENGTH]
-    titles = _usual(named, TITLE_NAMES) or _usual(phrases, TITLE_NAMES)
+    titles = _usual(named, TITLE_NAMES) or _usual(
+        [field for field in phrases if field.is_title], TITLE_NAMES
+    )
     long = [field for field in fields if field.mean_length >= 8 and field.repeats < 1.5]
     if usual and (longer := _longer_than_names(usual[0], long)) is not None:
         usual = [longer]
     texts = usual[:1] or sorted(long, key=lambda field: -field.mean_length)[:1] or titles[:1]
     if not texts:  # several documents have one text, as the sizes of a product have its name
-        repeated = [field for field in fields if field.mean_length and field.distinct > 1]
-        phrases = [field for field in repeated if field.mean_length >= MIN_REPEATED_LENGTH]
         longest = sorted(phrases, key=lambda field: -field.mean_length)
         texts = (_usual(repeated, TEXT_NAMES) or _usual(phrases, TITLE_NAMES) or longest)[:1]
     title = [field for field in titles[:1] if texts and field.name != texts[0].name]

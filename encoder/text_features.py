@@ -25,6 +25,7 @@ from hummingbit.encoder.analyzers import (
     word_ngrams,
 )
 from hummingbit.encoder.spelling import Corrections, QueryTerms, Speller
+from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.memo import Memo
 
@@ -165,9 +166,7 @@ def _no_correction(word: str) -> None:
 
 
 def _sum_of_rows(row: TextRow, other: TextRow) -> TextRow:
-    # numpy.union1d imports masked arrays, which takes as long as a search.
-    columns = np.sort(np.concatenate([row.columns, other.columns]))
-    columns = columns[np.diff(columns, prepend=-1) > 0]
+    columns = sorted_distinct(np.concatenate([row.columns, other.columns]))
     values = np.zeros(len(columns), dtype=np.float32)
     values[np.searchsorted(columns, row.columns)] = row.values
     values[np.searchsorted(columns, other.columns)] += other.values

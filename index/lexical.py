@@ -93,8 +93,15 @@ def saturation(
 ) -> npt.NDArray[np.float64]:
     """Return tf / (tf + k1 · (1 - b + b · |d| / avg)), elementwise; it lies between 0 and 1."""
     tf = counts.astype(np.float64)
-    norms = K1 * (1 - B + B * (lengths / average_length))
-    return np.asarray(tf / (tf + norms))
+    return np.asarray(tf / (tf + half_count(lengths, average_length)))
+
+
+def half_count(length: Any, average_length: float) -> Any:
+    """Return k1 · (1 - b + b · |d| / avg), the tf at which the saturation is one half.
+
+    `length` is that of one text, or an array.
+    """
+    return K1 * (1 - B + B * (length / average_length))
 
 
 def part_of_term(idf: float, saturations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -977,10 +984,8 @@ class LexicalIndex:
 
         def look_up(term: str) -> KnownTerm:
             number = number_of(term)
-            if number is None and term not in stop:
-                return UNKNOWN
             if number is None:
-                return KnownTerm(-1, 0, 0.0, is_stop=True)
+                return KnownTerm(-1, 0, 0.0, is_stop=True) if term in stop else UNKNOWN
             frequency = texts.frequency(number)
             idf = inverse_frequency(len(texts), frequency) if frequency else 0.0
             return KnownTerm(number, frequency, idf, term in stop)
@@ -1063,16 +1068,16 @@ class LexicalIndex:
         words = [word for word in query.words if word.weight]
         if not words or not query.average_length:
             return 0
-        # Of so few numbers, numpy's functions take longer; the steps are those of saturation().
+        # saturation() takes longer for so few numbers.
         frequencies: list[int] = []
         before = 0
         for word in words:
             of_opening = min(max(OPENING - before, 0), word.repeats) if query.opening_twice else 0
             frequencies.append(word.repeats + of_opening)
             before += word.repeats
-        norm = K1 * (1 - B + B * (sum(frequencies) / query.average_length))
+        half = half_count(sum(frequencies), query.average_length)
         parts = [
-            round(word.weight * UNIT * (tf / (tf + norm))) * word.repeats
+            round(word.weight * UNIT * (tf / (tf + half))) * word.repeats
             for word, tf in zip(words, frequencies, strict=True)
         ]
         return sum(parts)

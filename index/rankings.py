@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.encoder.text_features import Floats
+from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.confidence import OF_BOTH, OF_WORDS, Evidence, evidence_of_codes
 from hummingbit.index.engines import kernel
@@ -773,7 +774,7 @@ class _Scorer(NamedTuple):
             return self._best_by_heap(k, n_nearest, compiled)
         (nearest,) = self.codes.rank(self.query, n_nearest, allowed)
         best_by_words = self.matches.best(k, allowed)
-        rows = np.union1d(nearest.rows, best_by_words.rows)
+        rows = sorted_distinct(np.concatenate([nearest.rows, best_by_words.rows]))
         if self.query.is_unrecognized(0):
             # The code of such a query says nothing, so only words find documents.
             rows = rows[self.matches.scores_of(rows) > 0]
@@ -1041,7 +1042,7 @@ class BestScoreRanking(Ranking):
         """
         nearest = self._generation.search(self._examples.positive, count, None, allowed)
         ends = [(some.distances[-1], some.rows[-1]) for some in nearest if len(some.rows) == count]
-        rows = np.unique(np.concatenate([some.rows for some in nearest]))
+        rows = sorted_distinct(np.concatenate([some.rows for some in nearest]))
         ranked = self._ranked(self._generation.codes_of(rows), rows, len(rows))
         distances = self._generation.n_bits + 1 - ranked.scores
         known = ranked.scores > 0
