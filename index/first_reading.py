@@ -23,7 +23,7 @@ from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.index.languages import DEFAULT_LANGUAGE, find_language
-from hummingbit.index.names import LONG, SHIPPED_DISTRIBUTION
+from hummingbit.index.names import LONG, NONE, SHIPPED_DISTRIBUTION
 from hummingbit.index.passages import size_of
 
 MAX_SAMPLE = 2000
@@ -35,6 +35,8 @@ LONG_SHARE = 0.1
 TRAILING_SIGNS = " .,;:!?…。！？"
 MIN_KNOWN_SHARE = 0.6
 """Texts of which the encoder that ships knows a smaller share of the words have words alone."""
+MIN_KNOWN_OF_OTHERS = 0.8
+"""And a smaller share than this, if few words tell that they are in another language."""
 MAX_READ = 1000
 """So many texts, and so many characters of each, tell which words are known."""
 
@@ -178,19 +180,26 @@ class Reading(NamedTuple):
 def how_to_read(texts: Sequence[str], shipped: Encoder | None) -> Reading:
     """Return how texts can be read; the encoder that ships is None if it is not installed."""
     language, is_sure = find_language(texts)
-    fault = ""
+    fault = _why_not(shipped, texts, language, is_sure=is_sure)
+    if shipped is None or fault is not None:
+        codes = f"none, words alone: {SHIPPED_DISTRIBUTION} {fault}"
+    else:
+        codes = f"of what {SHIPPED_DISTRIBUTION} knows, {shipped.n_bits // 8} bytes a document"
+    return Reading(language, is_sure, fault is None, codes)
+
+
+def _why_not(
+    shipped: Encoder | None, texts: Sequence[str], language: str, *, is_sure: bool
+) -> str | None:
+    """Return why the encoder that ships does not read texts; None if it does."""
     if shipped is None:
-        fault = "is not installed"
-    elif is_sure and language != DEFAULT_LANGUAGE:
-        fault = "knows English only"
-    elif (known := known_share(shipped, texts)) < MIN_KNOWN_SHARE:
-        fault = f"knows {known:.0%} of their words"
-    if shipped is None or fault:
-        return Reading(
-            language, is_sure, False, f"none, words alone: {SHIPPED_DISTRIBUTION} {fault}"
-        )
-    codes = f"of what {SHIPPED_DISTRIBUTION} knows, {shipped.n_bits // 8} bytes a document"
-    return Reading(language, is_sure, True, codes)
+        return "is not installed"
+    if is_sure and language != DEFAULT_LANGUAGE:
+        return "knows English only"
+    known, is_other = known_share(shipped, texts), language not in (DEFAULT_LANGUAGE, NONE)
+    if known < (MIN_KNOWN_OF_OTHERS if is_other else MIN_KNOWN_SHARE):
+        return f"knows {known:.0%} of their words"
+    return None
 
 
 def known_share(encoder: Encoder, texts: Sequence[str]) -> float:

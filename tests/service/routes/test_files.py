@@ -78,6 +78,21 @@ def test_a_table_is_surveyed_and_its_documents_are_stored(
     assert isinstance(payload["price"], float)
 
 
+def test_few_french_texts_have_no_codes_of_english_words(client: httpx.Client) -> None:
+    pytest.importorskip("hummingbit_models")
+    sentences = (
+        "Le passeport demande une photo récente",
+        "La mairie ferme ses portes le samedi",
+        "Le marché est sur la place du village",
+    )
+    # Words that English has, too: the encoder knows three of four.
+    lines = [{"contenu": f"{sentences[at % 3]}, avis {at} du service."} for at in range(30)]
+    content = "\n".join(json.dumps(line) for line in lines).encode()
+    found = post(client, "/v1/files:survey", content, filename="avis.jsonl").json()
+    assert (found["language"], found["has_codes"]) == ("french", False)
+    assert "words alone" in found["codes"]
+
+
 def test_a_person_chooses_other_fields(client: httpx.Client) -> None:
     content = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
     chosen = {
