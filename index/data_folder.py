@@ -612,7 +612,7 @@ class DataFolderLocation:
         try:
             check_backend(self.engine)
         except ValueError as error:
-            raise DataFolderError(f"the engine {error}") from None
+            raise DataFolderError(f"engine is {self.engine[:80]!r}; it {error}") from None
         if self.postgres_uri is None:
             example = "for example postgresql://USER@HOST:5432/DATABASE"
             hint = f"set --postgres-uri or HUMMINGBIT_POSTGRES_URI, {example}"

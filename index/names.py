@@ -61,15 +61,18 @@ BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
 
 def check_backend(name: str) -> str:
-    """Return the name of a backend; raise ValueError if there is none of that name."""
+    """Return the name of a backend.
+
+    Raises:
+        ValueError: if there is none of that name; the message is what it must be.
+    """
+    if name in BACKENDS:
+        return name
+    rule = f"must be {' or '.join(BACKENDS)}"
     if name == "milvus":
         move = "hummingbit index import NAME http://HOST:19530 --from milvus"
-        raise ValueError(
-            f"milvus is gone; move each collection to the data folder or to PostgreSQL: {move}"
-        )
-    if name not in BACKENDS:
-        raise ValueError(f"is {name[:80]!r}; it must be {' or '.join(BACKENDS)}")
-    return name
+        rule += f"; move each collection on Milvus to one of them: {move}"
+    raise ValueError(rule)
 
 
 STORES = ("milvus", "qdrant", "txtai")

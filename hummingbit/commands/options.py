@@ -600,7 +600,7 @@ def _backend(name: str) -> str:
     try:
         return check_backend(name)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise argparse.ArgumentTypeError(f"is {name[:80]!r}; it {error}") from None
 
 
 def add_folder(parser: argparse.ArgumentParser, *, with_url: bool = True) -> None:
