@@ -77,10 +77,6 @@ def flag_of(declared: Field[Any]) -> str:
     return "--" + (declared.metadata["flag"] or declared.name).replace("_", "-")
 
 
-def _temperature(default: float, help_text: str, **options: Any) -> Any:
-    return setting(default, help_text, within="(0, 100]", **options)
-
-
 def _summary_weight(learned_by: str, **options: Any) -> Any:
     return setting(
         1.0,

@@ -17,7 +17,6 @@ from hummingbit.corpus.field_types import FieldType
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer, WordExpression
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
-from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.memory import give_back_memory
 from hummingbit.foundation.processes import ProcessLock
@@ -196,8 +195,6 @@ class Collection:
         self.encoder: Encoder | None = encoder
         self.is_read_by_model: bool = encoder is not None and encoder.is_slow
         self.encoder_kind: str | None = None if encoder is None else encoder.kind
-        features = None if encoder is None else encoder.features
-        self._reads_terms = isinstance(features, TextFeatures)
         self.encoder_name: str | None = description.encoder_name
         self.encoder_fingerprint: str | None = description.encoder_fingerprint
         self.engine_setting: str = description.engine

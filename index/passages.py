@@ -317,17 +317,6 @@ DocumentCodes = Codes | PassageCodes
 """The codes of documents, ``uint8[N, C]``, or those of their passages."""
 
 
-def of_whole_documents(codes: DocumentCodes) -> Codes:
-    """Return `codes` if they are those of documents.
-
-    Raises:
-        TypeError: if they are those of passages.
-    """
-    if isinstance(codes, PassageCodes):
-        raise TypeError("the codes are those of passages")
-    return codes
-
-
 def passage_rows(rows: Rows, counts: npt.NDArray[np.int64]) -> Rows:
     """Return the rows of the passages of documents with these `rows`, in order."""
     numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

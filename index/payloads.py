@@ -86,13 +86,6 @@ class PayloadUpdate:
             if value is not None and value != ()
         } | ({"ids": []} if self.ids == () else {})
 
-    def may_change(self, field: str) -> bool:
-        """Tell whether the update can change the value of a field, however dots divide it."""
-        if self.overwrite is not None:
-            return True
-        keys = {*self.remove, *(self.set or {}), *(self.merge or {}), EXPIRES_AT}
-        return field.partition(".")[0] in {key.partition(".")[0] for key in keys}
-
     def apply(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Return the payload after the change."""
         changed = dict(payload if self.overwrite is None else self.overwrite)

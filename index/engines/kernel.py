@@ -39,8 +39,6 @@ Bitmap = npt.NDArray[np.uint8]
 
 # The filter has 2**FILTER_BITS bits for each cell of the directory.
 FILTER_BITS = 3
-# 2**64 divided by the golden ratio.
-SPREAD = np.uint64(0x9E3779B97F4A7C15)
 MAX_CELL_BITS = 28
 
 
@@ -114,17 +112,6 @@ class Table(NamedTuple):
     def n_keys(self) -> int:
         """The number of distinct codes."""
         return len(self.starts) - 1
-
-
-def count_distinct(codes: Codes) -> int:
-    """Return the number of distinct codes, by 64-bit hashes, so it is hardly ever too low."""
-    words = words_of(codes)
-    hashes = np.zeros(len(words), dtype=np.uint64)
-    for word in words.T:
-        hashes = (hashes ^ word) * SPREAD
-        hashes ^= hashes >> np.uint64(32)
-    ordered, _ = order_of(hashes)
-    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + min(1, len(words))
 
 
 def words_of(codes: Codes) -> Keys:
