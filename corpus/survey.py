@@ -37,6 +37,8 @@ MIN_REPEATED_LENGTH = 12
 """Strings that are shorter on average and repeat are names of classes."""
 MAX_NAME_LENGTH = 25
 """Strings that are no longer on average may be names of people."""
+MAX_STATES = 4
+"""A column of no more different values that repeat, such as yes and no, is for filters."""
 MAX_RATINGS = 20
 """A column of numbers with more different values holds measures and no labels."""
 MAX_COUNTED_RECORDS = 200
@@ -143,7 +145,7 @@ class Survey:
     other_texts: tuple[str, ...]
     """Fields whose strings look like texts, too, but that are not part of the text."""
     words: tuple[str, ...]
-    """Fields whose strings are words, and neither numbers, dates, addresses nor ids."""
+    """Fields whose strings are words, and neither numbers, dates, addresses, ids nor states."""
     texts_in_lists: tuple[str, ...]
     """Paths of such strings inside lists of objects, such as ``paragraphs[].context``."""
 
@@ -238,8 +240,14 @@ def survey(source: Path, settings: Layout) -> Survey:
 
 
 def _holds_words(field: _Field, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a text could be joined with a field: most of its strings have a word."""
+    """Tell whether a text could be joined with a field: most of its strings have a word.
+
+    Those of a few states, such as yes and no, say nothing without the name of the field.
+    """
     if not field.mean_length or is_named_as_id(field.name) or field.are_measures:
+        return False
+    states = {str(value).strip().casefold() for value in field.values}
+    if len(states) <= min(MAX_STATES, field.count - 1):
         return False
     cells = _cells(records[:MAX_COUNTED_RECORDS], field.name)
     return 2 * sum(_WORDS.search(cell) is not None for cell in cells) > len(cells)

@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.class_code import (
@@ -25,6 +22,7 @@ from hummingbit.encoder.class_code import (
 from hummingbit.encoder.classifier import CLASSIFIER, Classifier, parse_classifier
 from hummingbit.encoder.codes import code_to_hex
 from hummingbit.encoder.encoder import (
+    ByteRows,
     Encoder,
     Features,
     Inputs,
@@ -33,6 +31,7 @@ from hummingbit.encoder.encoder import (
 )
 from hummingbit.encoder.endpoint import EndpointError, EndpointModel
 from hummingbit.encoder.reconstruction import Reconstruction
+from hummingbit.encoder.tensors import load_tensors, save_tensors
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.encoder.text_model import ModelError, TextModel
 from hummingbit.encoder.vector_features import SpdFeatures, VectorFeatures
@@ -113,10 +112,10 @@ class _Contents:
         """Return layer `i`; see :class:`LayerSpec`."""
         shape = (spec.inputs, spec.outputs)
         if spec.precision == "float32":
-            weight = self.tensor(f"layers.{i}.weight", shape)
+            weight: Floats | ByteRows = self.tensor(f"layers.{i}.weight", shape)
         else:
-            rows = self.tensor(f"layers.{i}.rows", shape, np.int8)
-            weight = rows * self.tensor(f"layers.{i}.scale", shape[:1])[:, None]
+            numbers = self.tensor(f"layers.{i}.rows", shape, np.int8)
+            weight = ByteRows(numbers, self.tensor(f"layers.{i}.scale", shape[:1]))
         bias = self.tensor(f"layers.{i}.bias", shape[1:])
         return Layer(weight, bias, spec.activation, spec.precision)
 
@@ -153,11 +152,9 @@ class _Contents:
             vocabulary = self.files[VOCABULARY].decode().removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
             raise self._error(VOCABULARY, error) from error
-        n_distinct = len(set(vocabulary))
-        if len(vocabulary) != n_terms or n_distinct != len(vocabulary):
-            found = f"has {len(vocabulary)} terms, {n_distinct} of them distinct"
-            raise self._error(VOCABULARY, f"{found}; it must have {n_terms}, each once")
-        return TextFeatures(
+        if len(vocabulary) != n_terms:
+            raise self._error(VOCABULARY, f"has {len(vocabulary)} terms; it must have {n_terms}")
+        features = TextFeatures(
             vocabulary=vocabulary,
             weighting=spec.weighting,
             max_words=spec.max_words,
@@ -168,6 +165,10 @@ class _Contents:
             pieces=spec.pieces,
             corrections=spec.corrections,
         )
+        if features.n_distinct != n_terms:
+            found = f"has {n_terms} terms, {features.n_distinct} of them distinct"
+            raise self._error(VOCABULARY, f"{found}; it must have each once")
+        return features
 
     def _probe(self, dimension: int) -> tuple[tuple[str, ...], Floats]:
         """Return the texts of an endpoint's probe, and their vectors; no request is sent."""
@@ -432,8 +433,8 @@ def check_destination(folder: Path, *, overwrite: bool) -> None:
         raise ArtifactError(f"{folder} already exists; {hint}")
 
 
-def load_encoder(folder: Path) -> Encoder:
-    """Load the encoder in `folder`.
+def load_encoder(folder: Path, *, derived: Path | None = None) -> Encoder:
+    """Load the encoder in `folder`, which keeps what it derives in another one, or nowhere.
 
     Raises:
         ArtifactError: if a file is missing, changed, oversized or malformed, a shape does not fit,
@@ -443,7 +444,7 @@ def load_encoder(folder: Path) -> Encoder:
     files = {name: _read_verified(folder, name, digest) for name, digest in manifest.files.items()}
     try:
         tensors = load_tensors(files[WEIGHTS])
-    except SafetensorError as error:
+    except ValueError as error:
         raise ArtifactError(f"{folder / WEIGHTS}: {error}") from error
     contents = _Contents(folder, manifest, files, tensors)
     layers = [contents.layer(i, spec) for i, spec in enumerate(manifest.layers)]
@@ -459,6 +460,7 @@ def load_encoder(folder: Path) -> Encoder:
         learned=contents.learned(),
         reconstruction=contents.reconstruction(layers),
         words=words,
+        derived=derived,
     )
     contents.check_golden(encoder)
     return encoder
@@ -492,7 +494,7 @@ def read_classifier(folder: Path, encoder: Encoder) -> Classifier | None:
         return None
     try:
         classifier = parse_classifier(contents)
-    except (SafetensorError, ValueError) as error:
+    except ValueError as error:
         raise ArtifactError(f"{folder / CLASSIFIER}: {error}") from error
     if classifier.n_features != encoder.features.dimension:
         found = f"is for {classifier.n_features:,} features"

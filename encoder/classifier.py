@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
+from hummingbit.encoder.tensors import load_tensors, save_tensors
 from hummingbit.encoder.text_features import Floats
 
 CLASSIFIER = "classifier.safetensors"
@@ -69,14 +68,12 @@ class Classifier:
 def classifier_bytes(classifier: Classifier) -> bytes:
     """Return the contents of :data:`CLASSIFIER`."""
     parts = {"weight": classifier.weights, "bias": classifier.biases}
-    return bytes(
-        save_tensors(
-            {
-                f"{position}.{name}": np.ascontiguousarray(tensor)
-                for name, tensors in parts.items()
-                for position, tensor in enumerate(tensors)
-            }
-        )
+    return save_tensors(
+        {
+            f"{position}.{name}": np.ascontiguousarray(tensor)
+            for name, tensors in parts.items()
+            for position, tensor in enumerate(tensors)
+        }
     )
 
 
@@ -84,8 +81,7 @@ def parse_classifier(contents: bytes) -> Classifier:
     """Return the classifier that :func:`classifier_bytes` wrote.
 
     Raises:
-        SafetensorError: if `contents` is not a safetensors file.
-        ValueError: if it does not hold a classifier.
+        ValueError: if `contents` is not a safetensors file, or does not hold a classifier.
     """
     tensors = load_tensors(contents)
     n_maps = len(tensors) // 2

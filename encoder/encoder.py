@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ from hummingbit.encoder.codes import (
 )
 from hummingbit.encoder.endpoint import EndpointModel
 from hummingbit.encoder.limits import Precision, check_n_bits
-from hummingbit.encoder.neighbours import Neighbour, TermTable
+from hummingbit.encoder.neighbours import Neighbour, TermTable, find_terms, open_terms
 from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, TextRow, native
@@ -124,17 +125,52 @@ Integers = npt.NDArray[np.intp]
 Activation = Literal["relu", "identity"]
 
 
-@dataclass(frozen=True)
-class Layer:
-    """act(x W + b), with `weight` W of shape ``(inputs, outputs)`` and `bias` b ``(outputs,)``.
+class ByteRows(NamedTuple):
+    """A matrix in 8 bits: row i is ``scales[i] * numbers[i]``."""
 
-    The `precision` is that of W in an artifact; in memory it is float32.
+    numbers: npt.NDArray[np.int8]
+    scales: Floats
+
+
+class Layer:
+    """act(x W + b), with the weight W of shape ``(inputs, outputs)`` and `bias` b ``(outputs,)``.
+
+    The `precision` is that of W in an artifact; in memory it is float32. Of a W that is read in 8
+    bits, the rows that a query needs are made alone, as making all of a large table takes longer
+    than a search. What needs the others makes W once, and the 8 bits are let go.
     """
 
-    weight: Floats
-    bias: Floats
-    activation: Activation
-    precision: Precision = "float32"
+    def __init__(
+        self,
+        weight: Floats | ByteRows,
+        bias: Floats,
+        activation: Activation,
+        precision: Precision = "float32",
+    ) -> None:
+        self._weight = weight
+        self.bias = bias
+        self.activation = activation
+        self.precision = precision
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether W is float32 in memory."""
+        return not isinstance(self._weight, ByteRows)
+
+    @property
+    def weight(self) -> Floats:
+        """W."""
+        weight = self._weight
+        if isinstance(weight, ByteRows):
+            weight = self._weight = weight.numbers * weight.scales[:, None]
+        return weight
+
+    def rows(self, columns: Integers) -> Floats:
+        """Return the rows of W at some inputs, ``(M, outputs)``."""
+        weight = self._weight  # another thread may make it whole
+        if isinstance(weight, ByteRows):
+            return np.asarray(weight.numbers[columns] * weight.scales[columns, None])
+        return weight.take(columns, axis=0)
 
     def __call__(self, x: Floats | SparseRows) -> Floats:
         """Apply the layer to rows ``(N, inputs)``.
@@ -174,7 +210,8 @@ class Encoder:
     `hybrid_weight` is the weight of codes in a hybrid ranking where a search names none.
     `metadata` records what the encoder was trained on and how. `fingerprint` identifies the
     artifact that it was loaded from, and is empty for an encoder that was never written. `learned`
-    has the documents that it learned from, as far as the artifact records them.
+    has the documents that it learned from, as far as the artifact records them. In the folder
+    `derived`, tables are kept that take long to make.
     """
 
     features: Features
@@ -187,6 +224,7 @@ class Encoder:
     learned: LearnedDocuments = field(default_factory=LearnedDocuments, compare=False)
     reconstruction: Reconstruction | None = None
     words: TextFeatures | None = None
+    derived: Path | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """Return a line without the weights, for interactive use."""
@@ -232,7 +270,9 @@ class Encoder:
         ]
 
     def prepare(self) -> None:
-        """Build what the first query with an unknown word would otherwise wait for."""
+        """Build what the first queries would otherwise wait for."""
+        for layer in self.layers:
+            _ = layer.weight
         for features in (self.features, self.words):
             if isinstance(features, TextFeatures | LanguageModel):
                 features.prepare()
@@ -274,7 +314,14 @@ class Encoder:
         table = self._term_tables.get(analyzer)
         if table is None:
             assert isinstance(self.features, TextFeatures)  # noqa: S101 - asked only then
-            table = TermTable(self.features.vocabulary, self.layers[0].weight, analyzer.stem)
+            words, rows = self.features.vocabulary, self.layers[0].rows
+            find = partial(find_terms, words, rows, analyzer.stem)
+            if self.derived is None:
+                terms = find()
+            else:
+                origin = self.fingerprint, analyzer.name, analyzer.stemmer_version
+                terms = open_terms(self.derived / f"{analyzer.name}.terms", origin, find)
+            table = TermTable(words, rows, terms)
             self._term_tables[analyzer] = table
         return table
 
@@ -516,16 +563,35 @@ class Encoder:
             margins[n_class:] = (
                 forward_row(self.layers, columns, values) - self.thresholds[n_class:]
             )
-        else:
+        elif self.layers[0].is_whole:
             native.forward(margins[n_class:], columns, values, *self._native_network)
+        else:
+            thresholds, *others = self._native_beside_weight
+            # A layer has a row at least; without columns, it is not read.
+            some = columns if len(columns) else np.zeros(1, dtype=np.intp)
+            native.forward(
+                margins[n_class:],
+                np.arange(len(columns)),
+                values,
+                thresholds,
+                self.layers[0].rows(some),
+                *others,
+            )
 
     @cached_property
     def _native_network(self) -> tuple[Any, ...]:
         """The thresholds, and each layer's weight, bias and activation, for the compiled code."""
+        thresholds, *others = self._native_beside_weight
+        weight = np.ascontiguousarray(self.layers[0].weight, dtype=np.float32)
+        return thresholds, weight, *others
+
+    @cached_property
+    def _native_beside_weight(self) -> tuple[Any, ...]:
+        """The same without the weight of the first layer, which may be made row by row."""
         n_class = 0 if self.class_code is None else self.class_code.n_bits
         arguments: list[Any] = [np.ascontiguousarray(self.thresholds[n_class:], dtype=np.float32)]
-        for layer in self.layers:
-            arrays = (layer.weight, layer.bias)
+        for at, layer in enumerate(self.layers):
+            arrays = (layer.weight, layer.bias) if at else (layer.bias,)
             arguments += [np.ascontiguousarray(array, dtype=np.float32) for array in arrays]
             arguments.append(layer.activation == "relu")
         return tuple(arguments)
@@ -607,7 +673,7 @@ def forward_row(layers: Sequence[Layer], columns: Integers, values: Floats) -> F
         sums = np.zeros(len(layer.bias), dtype=np.float32)
         for start in range(0, len(columns), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
-            rows = layer.weight.take(columns[part], axis=0)
+            rows = layer.rows(columns[part])
             rows *= values[part, None]
             rows[0] += sums
             sums = np.add.reduce(rows, axis=0)

@@ -216,13 +216,18 @@ class TextFeatures:
     def __post_init__(self) -> None:
         if self.summary_weight and not self.l2_normalize:
             raise ValueError("summary_weight needs l2_normalize")
-        columns = {term: column for column, term in enumerate(self.vocabulary)}
+        columns = dict(zip(self.vocabulary, range(len(self.vocabulary)), strict=True))
         object.__setattr__(self, "_columns", columns)
 
     @property
     def dimension(self) -> int:
         """V, the number of terms."""
         return len(self.vocabulary)
+
+    @property
+    def n_distinct(self) -> int:
+        """The number of distinct terms, which is V unless the vocabulary is damaged."""
+        return len(self._columns)
 
     def prepare(self) -> None:
         """Build the speller, which takes a tenth of a second for a vocabulary of 20,000 terms."""

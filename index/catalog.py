@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Names
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
@@ -366,7 +366,8 @@ class EncoderFolder:
         """
         with self._loading:
             if name not in self._loaded:
-                self._loaded[name] = load_encoder(self.folder(name))
+                folder = self.folder(name)
+                self._loaded[name] = load_encoder(folder, derived=folder)
             return self._loaded[name]
 
     def folder(self, name: str) -> Path:
@@ -394,7 +395,8 @@ class EncoderFolder:
         """
         check_name(name, "encoder")
         with self._loading:
-            self._loaded[name] = install_artifact(source, self.path / name)
+            folder = self.path / name
+            self._loaded[name] = replace(install_artifact(source, folder), derived=folder)
             return self._loaded[name]
 
     def install_shipped(self) -> str | None:

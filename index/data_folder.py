@@ -2,7 +2,8 @@
 
 ::
 
-    encoders/NAME/                       an encoder artifact
+    encoders/NAME/                       an encoder artifact, and ANALYZER.terms, the terms that
+                                         its words have there, which can be made anew
     collections/RANDOM/store.sqlite      a collection; the store holds its name
     collections/RANDOM/words.index       its word index, which can be made anew
     aliases.json                         second names of collections, if there are any

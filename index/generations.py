@@ -381,7 +381,7 @@ class PublishedIndex:
         published = self.published
         if not build and (published is None or published.lexical is None):
             return
-        header, folder = word_file.read_header(self._folder), self._folder
+        header, folder = word_file.header_in(self._folder), self._folder
         last_row, documents = self._store.last_row(), self._store.count()
         missing = documents
         if header is not None and header.stamp.incarnation == self._store.incarnation:

@@ -31,7 +31,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from hummingbit.encoder.artifact import ArtifactError, load_encoder
+from hummingbit.encoder.artifact import ArtifactError, load_encoder, read_listed_names
 from hummingbit.encoder.endpoint import ALLOWED, EndpointModel, is_listed
 from hummingbit.foundation.errors import InputError, counted
 from hummingbit.foundation.files import replacing, sha256_of, write_file
@@ -615,8 +615,9 @@ def _write_tar(tar: Path, store: Path, encoder: Path | None) -> Contents:
         # GNU headers can hold sizes above 8 GiB; PAX would need additional headers.
         with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
             _add(archive, STORE, store)
-            for path in sorted(encoder.iterdir()) if encoder is not None else []:
-                _add(archive, ENCODER + path.name, path)
+            if encoder is not None:
+                for name in sorted(read_listed_names(encoder)):
+                    _add(archive, ENCODER + name, encoder / name)
             raw = to_json(asdict(contents))
             archive.addfile(_member(RECORD, len(raw)), io.BytesIO(raw))
         file.flush()

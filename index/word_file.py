@@ -1,11 +1,8 @@
 """The word index of a collection in a file beside its store, so that opening it indexes no text.
 
 The file holds the arrays of a :class:`~hummingbit.index.lexical.LexicalIndex` as they are in
-memory, and a process maps them instead of reading them. It also holds the codes that the collection
-had, with their moments. ::
-
-    magic, 16 bytes | length of the header, 8 bytes | CRC-32 of the header, 4 bytes, and 4 zeros
-    header, JSON    | arrays, each at a multiple of 64 bytes
+memory (:mod:`hummingbit.foundation.array_file`), and a process maps them instead of reading them.
+It also holds the codes that the collection had, with their moments.
 
 The store is the only source of truth, and the file may be behind it: rows that the store lost since
 are removed, and those after the last row are added (:mod:`hummingbit.index.generations`). A file
@@ -24,8 +21,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
-import mmap
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +34,8 @@ import numpy.typing as npt
 
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes
-from hummingbit.foundation.files import open_regular_file, replacing
+from hummingbit.foundation.array_file import ARRAYS, map_arrays, read_header, write_arrays
+from hummingbit.foundation.files import open_regular_file
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.lexical import Impacts, LexicalIndex, PostingLists, Segment
 from hummingbit.index.moments import CodeMoments
@@ -50,10 +46,6 @@ T = TypeVar("T")
 FILE = "words.index"
 MAGIC = b"hummingbit word\n"
 VERSION = 2
-ALIGNMENT = 64
-MAX_HEADER = 1 << 20
-PAGE = 1 << 12
-PAGES_AT_ONCE = 1 << 12
 LEAST_BYTES = 1 << 18
 """The words of a store of so many bytes are indexed in less than about 0.2 s."""
 SHARE_BEHIND = 1 / 50
@@ -63,7 +55,6 @@ OF_SEGMENT = ("rows", "lengths", "terms", "starts", "positions", "impact_of", "l
 OF_IMPACTS = {"counts": "counts", "openings": "openings", "impact_lengths": "lengths"}
 """The arrays of a segment's impacts, and their fields."""
 OF_STRINGS = ("text", "starts", "numbers")
-DTYPES = frozenset({"|u1", "|b1", "<u2", "<u4", "<i4", "<i8"})
 ANALYSIS = 1
 """Counts the changes of how texts are analyzed; files of other numbers are not used.
 
@@ -134,33 +125,14 @@ def save(folder: Path, stamp: Stamp, saved: SavedWords) -> None:
         OSError: if it cannot be written.
     """
     lexical = saved.lexical
-    arrays = dict(_arrays_of(saved))
-    entries: dict[str, tuple[str, list[int], int, int]] = {}
-    offset = 0
-    for name, array in arrays.items():
-        entries[name] = array.dtype.str, list(array.shape), offset, checksum(array)
-        offset += _aligned(array.nbytes)
     header = {
         "version": VERSION,
         **stamp._asdict(),
         "analysis": analysis_of(lexical.analyzer, forms=lexical.forms),
         "forms": lexical.forms,
         "segments": len(lexical.texts.segments),
-        "arrays": entries,
     }
-    raw = json.dumps(header).encode()
-    with replacing(folder / FILE, one_of_several=True) as partial, partial.open("wb") as file:
-        file.write(MAGIC + len(raw).to_bytes(8, "little") + zlib.crc32(raw).to_bytes(8, "little"))
-        file.write(raw)
-        begin = _aligned(file.tell())
-        for name, array in arrays.items():
-            file.seek(begin + entries[name][2])
-            file.write(array.data.cast("B") if array.size else b"")
-        file.truncate(begin + offset)
-
-
-def _aligned(offset: int) -> int:
-    return -(-offset // ALIGNMENT) * ALIGNMENT
+    write_arrays(folder / FILE, MAGIC, header, dict(_arrays_of(saved)))
 
 
 def _arrays_of(saved: SavedWords) -> Iterator[tuple[str, npt.NDArray[Any]]]:
@@ -182,25 +154,10 @@ def _arrays_of(saved: SavedWords) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         yield "products", moments.products
 
 
-def checksum(array: npt.NDArray[Any]) -> int:
-    """Return the CRC-32 of the sums of the 64-bit words of each page of an array.
-
-    It reads memory several times as fast as a CRC-32 of the array itself. It finds a changed bit,
-    and pages that are missing, zero, of another file or in another place.
-    """
-    raw = np.frombuffer(array.data.cast("B"), np.uint8) if array.size else np.empty(0, np.uint8)
-    crc = zlib.crc32(array.nbytes.to_bytes(8, "little"))
-    whole = len(raw) // PAGE * PAGE
-    for start in range(0, whole, PAGE * PAGES_AT_ONCE):
-        pages = raw[start : min(whole, start + PAGE * PAGES_AT_ONCE)].view("<u8")
-        crc = zlib.crc32(pages.reshape(-1, PAGE // 8).sum(axis=1).tobytes(), crc)
-    return zlib.crc32(raw[whole:].tobytes(), crc)
-
-
 # Reading.
 
 
-def read_header(folder: Path) -> Header | None:
+def header_in(folder: Path) -> Header | None:
     """Return the header of the file in a folder, or None if there is no usable file."""
     return _read(folder, _read_header)
 
@@ -231,7 +188,9 @@ def load(
         _check_stamp(header.stamp, stamp)
         if header.analysis != analysis_of(analyzer, forms=forms) or header.forms != forms:
             raise ValueError("texts are analyzed otherwise")
-        return _assemble(header, _map(file, header), analyzer, n_bits), header.stamp.last_row
+        return _assemble(
+            header, map_arrays(file, header.arrays), analyzer, n_bits
+        ), header.stamp.last_row
 
     return _read(folder, read)
 
@@ -269,7 +228,7 @@ def remove_later(folder: Path, stamp: Stamp) -> None:
     """
     for partial in folder.glob(f"{FILE}.*.partial"):
         partial.unlink(missing_ok=True)
-    header = read_header(folder)
+    header = header_in(folder)
     if header is not None:
         with suppress(ValueError):
             _check_stamp(header.stamp, stamp)
@@ -285,14 +244,7 @@ def _check_stamp(saved: Stamp, now: Stamp) -> None:
 
 
 def _read_header(file: BinaryIO) -> Header:
-    start = file.read(len(MAGIC) + 16)
-    length = int.from_bytes(start[len(MAGIC) : len(MAGIC) + 8], "little")
-    if not start.startswith(MAGIC) or length > MAX_HEADER:
-        raise ValueError("it is no word index")
-    raw = file.read(length)
-    if len(raw) < length or zlib.crc32(raw).to_bytes(8, "little") != start[-8:]:
-        raise ValueError("its header is damaged")
-    header = json.loads(raw)
+    header = read_header(file, MAGIC)
     if header["version"] != VERSION:
         raise ValueError("another version wrote it")
     return Header(
@@ -300,24 +252,8 @@ def _read_header(file: BinaryIO) -> Header:
         header["analysis"],
         header["forms"],
         int(header["segments"]),
-        header["arrays"],
+        header[ARRAYS],
     )
-
-
-def _map(file: BinaryIO, header: Header) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that follow a header that was read; the system reads them when used."""
-    begin = _aligned(file.tell())
-    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for name, (dtype, shape, offset, crc) in header.arrays.items():
-        count = math.prod(shape)
-        if dtype not in DTYPES or begin + offset + count * np.dtype(dtype).itemsize > len(mapped):
-            raise ValueError("it is truncated")
-        array = np.frombuffer(mapped, dtype, count, begin + offset).reshape(shape)
-        if checksum(array) != crc:
-            raise ValueError(f"{name} does not match its checksum")
-        arrays[name] = array
-    return arrays
 
 
 def _assemble(

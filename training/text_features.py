@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer, word_ngrams
-from hummingbit.encoder.encoder import Encoder
+from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.encoder.text_features import (
     Floats,
     TermWeighting,
@@ -169,7 +169,7 @@ def add_word_bits(
     return replace(
         encoder,
         features=features,
-        layers=[replace(layer, weight=weight, bias=bias)],
+        layers=[Layer(weight, bias, layer.activation, layer.precision)],
         thresholds=np.concatenate([encoder.thresholds * scale, of_words]),
     )
 
@@ -194,7 +194,8 @@ def add_fixed_rows(encoder: Encoder, counts: TermCounts, known_terms: int) -> En
     size = np.float32(FIXED_SIZE * np.sqrt(np.square(layer.weight).mean()))
     rows = (bits.astype(np.float32) * 2 - 1) * size
     weight = np.vstack([layer.weight, rows])
-    return replace(encoder, features=features, layers=[replace(layer, weight=weight)])
+    whole = Layer(weight, layer.bias, layer.activation, layer.precision)
+    return replace(encoder, features=features, layers=[whole])
 
 
 def _with_terms(encoder: Encoder, counts: TermCounts, known_terms: int) -> TextFeatures:

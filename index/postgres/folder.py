@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from hummingbit.encoder.artifact import ArtifactError
+from hummingbit.encoder.artifact import ArtifactError, read_listed_names
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.catalog import (
@@ -204,7 +204,7 @@ class Catalogue:
         with self.server.borrow() as connection:
             if connection.run(query, (fingerprint,)).fetchone() is not None:
                 return
-        files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+        files = [folder / name for name in sorted(read_listed_names(folder))]
         query = "INSERT INTO hummingbit.encoders VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
         with self._changing() as connection:
             for path in files:

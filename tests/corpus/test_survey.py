@@ -286,7 +286,9 @@ def test_texts_inside_objects_are_found(tmp_path: Path) -> None:
     assert first.payload == {"content": {"parts": {"n": 0}}, "meta": records[0]["meta"]}
 
 
-def test_numbers_of_many_values_and_ids_are_neither_labels_nor_words(tmp_path: Path) -> None:
+def test_numbers_and_ids_are_neither_labels_nor_words_and_states_are_no_words(
+    tmp_path: Path,
+) -> None:
     rows = range(len(TEXTS))
     columns: dict[str, list[Any]] = {
         "text": TEXTS,
@@ -296,10 +298,11 @@ def test_numbers_of_many_values_and_ids_are_neither_labels_nor_words(tmp_path: P
         "thread_id": [f"thread{at % 9}" for at in rows],
         "day": [f"2024-05-{1 + at % 9:02}" for at in rows],
         "lot": [f"K{at % 9}" for at in rows],
-        "place": [("Old Town", "Harbour")[at % 2] for at in rows],
+        "stock": [("ja", "Nein", "nein")[at % 3] for at in rows],
+        "place": [("Old Town", "Harbour", "Mill", "Bridge", "Park")[at % 5] for at in rows],
     }
     found = survey(table(tmp_path, [*columns], *columns.values()), Layout())
-    assert found.label_candidates == ("lot", "place", "stars")
+    assert found.label_candidates == ("lot", "stock", "place", "stars")
     assert found.words == ("text", "place")
 
 

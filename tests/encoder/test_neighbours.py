@@ -1,13 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hummingbit.encoder.neighbours import LEAST_COSINE, N_CANDIDATES, TermTable
+from hummingbit.encoder.neighbours import (
+    LEAST_COSINE,
+    N_CANDIDATES,
+    Terms,
+    TermTable,
+    find_terms,
+    open_terms,
+)
 
 LETTERS = "abcdefghij"
 
@@ -15,6 +23,13 @@ LETTERS = "abcdefghij"
 def stem(words: Sequence[str]) -> list[str]:
     """Return words without their last letter, so that several words have one term."""
     return [word[:-1] for word in words]
+
+
+def table_of(
+    words: Sequence[str], rows: np.ndarray, stem: Callable[[list[str]], list[str]]
+) -> TermTable:
+    rows = rows.astype(np.float32)
+    return TermTable(words, rows.__getitem__, find_terms(words, rows.__getitem__, stem))
 
 
 def mean_of_unit_rows(rows: np.ndarray) -> np.ndarray:
@@ -30,7 +45,7 @@ def test_the_nearest_terms_are_those_of_all_cosines(seed: int, n_numbers: int) -
     words = [*dict.fromkeys("".join(some) for some in letters.tolist()), "x", "12", "ab-c"]
     rows = rng.normal(size=(len(words), n_numbers)) * rng.uniform(0.1, 3, (len(words), 1))
     rows[0] = 0
-    table = TermTable(words, rows.astype(np.float32), stem)
+    table = table_of(words, rows, stem)
     places: dict[str, list[int]] = {}
     for place, word in enumerate(words[:-3]):
         places.setdefault(word[:-1], []).append(place)
@@ -54,7 +69,7 @@ def test_the_nearest_terms_are_those_of_all_cosines(seed: int, n_numbers: int) -
 
 def test_a_term_is_shown_by_its_shortest_word_and_others_have_no_neighbours() -> None:
     rows = np.array([[1, 0], [1, 0.1], [1, 0.2], [0, 1]], dtype=np.float32)
-    table = TermTable(
+    table = table_of(
         ["mirrors", "mirroring", "glass", "dog"],
         rows,
         lambda words: [
@@ -63,4 +78,35 @@ def test_a_term_is_shown_by_its_shortest_word_and_others_have_no_neighbours() ->
     )
     assert [(near.term, near.word) for near in table.neighbours("glass")] == [("mirror", "mirrors")]
     assert table.neighbours("dog") == table.neighbours("cat") == ()
-    assert TermTable([], rows[:0], stem).neighbours("cat") == ()
+    assert table_of([], rows[:0], stem).neighbours("cat") == ()
+
+
+def test_terms_are_kept_in_a_file_of_the_same_origin_only(tmp_path: Path) -> None:
+    words = ["mirror", "glass", "café", "dog"]
+    rows = np.random.default_rng(0).normal(size=(len(words), 70)).astype(np.float32)
+    found: list[str] = []
+
+    def find(name: str) -> Callable[[], Terms]:
+        def find_them() -> Terms:
+            found.append(name)
+            return find_terms(words, rows.__getitem__, stem)
+
+        return find_them
+
+    path = tmp_path / "visible.terms"
+    once = open_terms(path, ("fingerprint", None), find("once"))
+    again = open_terms(path, ("fingerprint", None), find("again"))
+    assert found == ["once"]
+    assert [array.tobytes() for array in once] == [array.tobytes() for array in again]
+    assert TermTable(words, rows.__getitem__, again).neighbours("caf") == TermTable(
+        words, rows.__getitem__, once
+    ).neighbours("caf")
+    open_terms(path, ("another", None), find("another"))
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:])
+    open_terms(path, ("another", None), find("damaged"))
+    path.write_bytes(raw[: len(raw) // 2])
+    open_terms(path, ("another", None), find("truncated"))
+    open_terms(path, ("another", None), find("whole"))
+    open_terms(tmp_path / "missing" / "visible.terms", (), find("nowhere to write"))
+    assert found == ["once", "another", "damaged", "truncated", "nowhere to write"]

@@ -199,5 +199,5 @@ def test_terms_that_do_not_fit_the_class_maps_are_refused(encoder: Encoder, tmp_
     vocabulary = tmp_path / "e/vocabulary.txt"
     vocabulary.write_text("".join(f"{word}\n" for word in WORDS[:-1]))
     rehash(tmp_path / "e", lambda _: None)
-    with pytest.raises(ArtifactError, match="has 19 terms, 19 of them distinct; it must have 20"):
+    with pytest.raises(ArtifactError, match="has 19 terms; it must have 20"):
         load_encoder(tmp_path / "e")

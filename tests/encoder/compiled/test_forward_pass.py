@@ -60,7 +60,7 @@ def test_products_are_rounded_and_added_in_order(
     # Sums of numbers of different sizes depend on their order most.
     scales = [10.0 ** rng.integers(-4, 4, (len(layer.weight), 1)) for layer in layers]
     layers = [
-        replace(layer, weight=(layer.weight * scale).astype(np.float32))
+        Layer((layer.weight * scale).astype(np.float32), layer.bias, layer.activation)
         for layer, scale in zip(layers, scales, strict=True)
     ]
     columns = np.flatnonzero(rng.random(sizes[0]) < rng.random())

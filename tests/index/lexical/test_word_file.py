@@ -207,7 +207,7 @@ def test_rows_with_other_codes_are_not_trusted(tmp_path: Path) -> None:
     filled(tmp_path).close()
     raw = (tmp_path / word_file.FILE).read_bytes()
     with closing(reopened(tmp_path)) as collection:
-        header = word_file.read_header(tmp_path)
+        header = word_file.header_in(tmp_path)
         assert header is not None
         codes, rows = collection._published_index.current().generation.codes()
         lexical = collection._published_index.current_with_lexical().lexical

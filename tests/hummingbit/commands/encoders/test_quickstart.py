@@ -507,7 +507,7 @@ def test_columns_that_are_left_out_are_named(
     assert "payload  author year: kept for filters, not searched" in shown
 
 
-def test_objects_and_numbers_are_not_suggested_as_text(
+def test_objects_numbers_and_states_are_not_suggested_as_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = [
@@ -516,7 +516,8 @@ def test_objects_and_numbers_are_not_suggested_as_text(
             "meta": {"page": at},
             "parts": [{"n": at}],
             "year": 1900 + at % 20,
-            "place": ["Old Town", "Harbour"][at % 2],
+            "stock": ["ja", "nein", "auf Anfrage"][at % 3],
+            "place": ["Old Town", "Harbour", "Mill", "Bridge", "Park"][at % 5],
             "mood": ["glad", "sad"][at % 2],
         }
         for at, document in enumerate(topic_documents(60))
@@ -525,9 +526,9 @@ def test_objects_and_numbers_are_not_suggested_as_text(
     (tmp_path / "pages.jsonl").write_text(lines)
     assert main(["quickstart", "pages.jsonl", "--inspect"]) == 0
     shown = capsys.readouterr().out
-    kept = "meta parts year place mood: kept for filters, not searched"
+    kept = "meta parts year stock place and 1 other: kept for filters, not searched"
     assert f"payload  {kept}; to join place to the text: --text-field text place" in shown
-    assert "label    none; it may be one of place, mood: name it" in shown
+    assert "label    none; it may be one of stock, place, mood: name it" in shown
 
 
 def test_a_corpus_is_ranked_by_its_judged_queries(
