@@ -64,6 +64,10 @@ from hummingbit.index.rankings import RANKINGS
 
 COHERENCE = "coherence"
 """The measure of a rule for the coherence level."""
+NOT_COMPARED = (
+    f"{COHERENCE} has a rule, but not all documents have vectors to compare their codes with;"
+    " name a --teacher"
+)
 DEFAULT_ALPHA = 0.05
 DEFAULT_DETECT = 0.05
 LEVELS = ("error", "warn")
@@ -283,10 +287,7 @@ def _check_minimum(rule: Rule, minimum: float, value: float) -> GateResult:
 
 def _check_level(rule: Rule, coherence: CoherenceFigures | None) -> GateResult:
     if coherence is None:
-        raise GateError(
-            f"{COHERENCE} has a rule, but not all documents have vectors to compare their codes"
-            " with; name a --teacher"
-        )
+        raise GateError(NOT_COMPARED)
     return _check_minimum(rule, rule.minimum or 0.0, coherence.level)
 
 

@@ -57,7 +57,9 @@ with deferred_imports():
     )
     from hummingbit.evaluation.gate import (
         COHERENCE,
+        NOT_COMPARED,
         Gate,
+        GateError,
         Rule,
         by_ranking,
         compare_reports,
@@ -146,15 +148,19 @@ def measure(
     metrics: Sequence[str],
     names: Sequence[str],
     rankings: Sequence[str] | None,
+    *,
+    needs_vectors: bool = False,
 ) -> dict[str, Job]:
     """Evaluate collections by the queries and judgements of the options, and return each result.
 
     `metrics` may include more than ``--metrics``. Without `rankings`, they are those of
-    :func:`hummingbit.evaluation.report.run_job`.
+    :func:`hummingbit.evaluation.report.run_job`. With `needs_vectors`, a collection whose first
+    document has no vector is refused before anything is searched, unless there is a teacher.
 
     Raises:
         ReadError, TrecError: if a file is malformed.
         OptionError: if the judgements cannot be read, or there are none and no labels.
+        GateError: if there are no vectors, and `needs_vectors`.
     """
     _check_nearest(args)
     parse_metrics(metrics)
@@ -170,6 +176,11 @@ def measure(
         qrels=qrels, **{name: getattr(args, name) for name in (*choices, "only_labelled")}
     )
     with open_workbench(args, writable=False) as bench:
+        if needs_vectors and args.teacher is None:
+            for name in names:
+                first = bench.collection(name).scroll(1).documents
+                if any(document.vector is None for document in first):
+                    raise GateError(NOT_COMPARED)
         return {
             name: bench.evaluate(
                 name,
@@ -628,7 +639,8 @@ def run(args: argparse.Namespace) -> int:
     baseline = None if args.baseline is None else read_report(args.baseline)
     if args.out is not None and (missing := missing_for_html()):
         print(f"--out {args.out}: index.html will be left out: {missing}", file=sys.stderr)
-    job = measure(args, metrics, [name], rankings)[name]
+    needs_vectors = any(rule.metric == COHERENCE for rule in rules)
+    job = measure(args, metrics, [name], rankings, needs_vectors=needs_vectors)[name]
     report = compare_reports(
         job.report, rules, baseline, ignore_unmatched_queries=args.ignore_unmatched_queries
     )

@@ -11,6 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
+from hummingbit import local
 from hummingbit.cli import main
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
@@ -271,7 +272,10 @@ def test_a_report_says_where_codes_do_not_rank_as_a_teacher(
 
 
 def test_the_level_is_a_gate_without_labels_and_queries(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     teacher, gate, out = tmp_path / "t.npz", tmp_path / "gate.toml", tmp_path / "report"
     np.savez(teacher, **vectors_of([document.text or "" for document in DOCUMENTS], wrong=7))
@@ -292,7 +296,9 @@ def test_the_level_is_a_gate_without_labels_and_queries(
     assert main([*taught, *queries, "--coherence", "0.999", "--min-p100", "0"]) == 1
     assert main([*taught, "--coherence", "66"]) == 2
     assert "--coherence is 66; it must be from 0 to 1" in capsys.readouterr().err
-    assert main([*command, "--coherence", "0.7"]) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "run_job", None)  # it is said before anything is searched
+        assert main([*command, "--coherence", "0.7"]) == 2
     assert "not all documents have vectors" in capsys.readouterr().err
     assert main([*taught, "--coherence", "0.7", "--min-p100", "0.1"]) == 2
     assert "--queries: is missing" in capsys.readouterr().err
