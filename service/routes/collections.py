@@ -141,17 +141,28 @@ _DEFAULT_SETTINGS = CreateCollection.model_validate({})
     response_model=CreatedCollection,
     status_code=201,
     **WRITING_ADMIN,
-    responses={200: {"model": CreatedCollection, "description": "An equal collection exists."}},
+    responses={
+        200: {"model": CreatedCollection, "description": "An equal collection exists."},
+        412: {
+            "description": "With If-None-Match: an equal collection exists.",
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        },
+    },
     summary="Create a collection",
 )
 def create_collection(
-    name: str, folder: Folder, body: CreateCollection = _DEFAULT_SETTINGS
+    name: str,
+    folder: Folder,
+    body: CreateCollection = _DEFAULT_SETTINGS,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Create a collection with an encoder, for documents with codes of `n_bits`, or without codes.
 
     With the encoder null, documents are searched by words alone. Without a body, the encoder is the
-    one that ships; where it is not installed, `warnings` says so, and words alone rank.
+    one that ships; where it is not installed, `warnings` says so, and words alone rank. With
+    ``If-None-Match: *`` a collection that exists is refused, even an equal one.
     """
+    create_only = creates_only(if_none_match)
     collection, is_new = folder.find_or_create_collection(
         name,
         encoder=encoder_by_dimensions(body.encoder, body.dimensions),
@@ -162,6 +173,8 @@ def create_collection(
         passages=body.passages_settings,
         language=body.language,
     )
+    if create_only and not is_new:
+        raise ProblemError(412, "collection_exists", f"collection {name!r} already exists")
     summary = _summary(collection)
     by_default = body.encoder is None and body.code_length is None
     warnings = [NO_ENCODER] if by_default and not collection.n_bits else []

@@ -746,6 +746,31 @@ def test_a_file_that_is_dropped_becomes_a_collection(browser: Browser, tmp_path:
         assert [problem for problem in shown.problems if "422" not in problem] == []
 
 
+def test_a_collection_that_another_has_made_meanwhile_stays(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        running_service(make_data_folder(tmp_path)) as client,
+        watched_page(browser, str(client.base_url).rstrip("/")) as shown,
+    ):
+        page, path = shown.page, "/v1/collections/drinks-1"
+        shown.open("overview")
+        with page.expect_response("**/files:survey*") as surveyed:
+            page.evaluate(DROP, ["drinks.csv", as_csv()])
+        create = page.get_by_role("button", name="Create the collection")
+        expect(create).to_be_enabled()
+        # Another person makes the collection, with the settings that the page asks for.
+        settings = {} if surveyed.value.json()["has_codes"] else {"encoder": None}
+        client.put(path, json=settings).raise_for_status()
+        documents = [{"id": "theirs", "text": "apple juice"}]
+        client.put(f"{path}/documents", json={"documents": documents}).raise_for_status()
+        create.click()
+        expect(page.get_by_role("alert")).to_contain_text("'drinks-1' already exists")
+        assert client.get(f"{path}/documents/theirs").json()["text"] == "apple juice"
+        assert client.get("/v1/aliases").json()["aliases"] == []
+        assert [problem for problem in shown.problems if "412" not in problem] == []
+
+
 def test_codes_are_learned_from_a_file_while_it_is_searched(
     browser: Browser, tmp_path: Path
 ) -> None:

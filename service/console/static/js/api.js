@@ -28,11 +28,12 @@ export function onKeyNeeded(handler) {
   askForKey = handler;
 }
 
-async function send(method, path, { body, prefer, accept, signal, type } = {}) {
+async function send(method, path, { body, prefer, accept, signal, type, createOnly } = {}) {
   const headers = { Accept: accept || "application/json" };
   const sent = key;
   if (sent !== null) headers.Authorization = `Bearer ${sent}`;
   if (prefer) headers.Prefer = prefer;
+  if (createOnly) headers["If-None-Match"] = "*";
   if (body !== undefined) headers["Content-Type"] = type || "application/json";
   const content = body === undefined || type ? body : JSON.stringify(body);
   let response;

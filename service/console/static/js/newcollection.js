@@ -69,7 +69,8 @@ function Creation({ file, taken, link, reload, onChoose }) {
     if (learns && canLearn) learning.run(() => post(`${pathOf(first)}/train`, { for_search: true, compare: true, into: `${name.trim()}-2`, alias: name.trim(), label_field: "label" }));
   });
   const begin = async () => {
-    await put(pathOf(first), { encoder: found.has_codes ? undefined : null, passages: found.passages ? "auto" : undefined });
+    const settings = { encoder: found.has_codes ? undefined : null, passages: found.passages ? "auto" : undefined };
+    await put(pathOf(first), settings, { createOnly: true }); // what another has made is not removed below
     try {
       const job = await post(`${pathOf(first)}/documents:file?${queryOf(file, fields)}`, file, { type: OCTETS });
       await post("v1/aliases", { actions: [{ add: { alias: name.trim(), collection: first } }] });

@@ -39,6 +39,16 @@ def test_create_describe_and_delete_a_collection(client: httpx.Client) -> None:
     check_problem(client.delete(path), 404, "unknown_collection")
 
 
+def test_who_asks_to_create_only_is_told_that_another_has_created_it(client: httpx.Client) -> None:
+    path, only = "/v1/collections/once", {"If-None-Match": "*"}
+    assert client.put(path, json={"n_bits": 32}, headers=only).status_code == 201
+    again = client.put(path, json={"n_bits": 32}, headers=only)
+    assert "'once' already exists" in check_problem(again, 412, "collection_exists")["detail"]
+    assert client.put(path, json={"n_bits": 32}).status_code == 200
+    other = client.put(path, json={"n_bits": 32}, headers={"If-None-Match": '"etag"'})
+    check_problem(other, 422, "invalid_request")
+
+
 def test_of_many_equal_creations_at_once_one_is_the_first(client: httpx.Client) -> None:
     start = threading.Barrier(24)
 
