@@ -426,10 +426,22 @@ class Analyzer:
         Without a language, the list also holds single letters, which are no terms. Return None if
         the texts must be split one by one.
         """
-        tokens = None if self.grams else _ascii_tokens(texts)
-        if tokens is None or self.language is None:
-            return tokens
-        return self._stem([token for token in tokens if len(token) > 1 or token == BOUNDARY])
+        if self.grams is not None:
+            return None
+        if self.language is None:
+            return _ascii_tokens(texts)
+        words = self.words_of_all(texts)
+        return None if words is None else self._stem(words)
+
+    def words_of_all(self, texts: Sequence[str]) -> list[str] | None:
+        """Return the words of short ASCII texts, with a :data:`BOUNDARY` after those of each text.
+
+        Return None if the texts must be split one by one.
+        """
+        tokens = _ascii_tokens(texts)
+        if tokens is None:
+            return None
+        return [token for token in tokens if len(token) > 1 or token == BOUNDARY]
 
     def _long_term_lists(self, text: str) -> Iterator[list[str]]:
         for words in self._word_lists(text):

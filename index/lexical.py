@@ -16,7 +16,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from itertools import groupby, islice
 from operator import attrgetter
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.analyzers import WORDS, Analyzer
+from hummingbit.encoder.analyzers import BOUNDARY, MAX_JOINED_LENGTH, WORDS, Analyzer
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.index.confidence import WordEvidence
 from hummingbit.index.engines import kernel
@@ -35,7 +35,7 @@ from hummingbit.index.languages import stop_terms
 from hummingbit.index.query_syntax import QueryText
 from hummingbit.index.questions import UNKNOWN, EncoderWords, KnownTerm, Question, Reader
 from hummingbit.index.vocabulary import Vocabulary
-from hummingbit.index.word_forms import other_forms, split_words, without_accents
+from hummingbit.index.word_forms import forms_of_all, other_forms, split_words, without_accents
 
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
     {"words": WORDS, "english": Analyzer("visible", "english")}
@@ -425,6 +425,26 @@ class TermRows:
         self._rows.append(row)
         self._totals.append(len(self._numbers) - before)
 
+    def add_together(self, rows: Iterable[int], words: list[str], forms: list[str]) -> None:
+        """Add rows with their words and other forms, each with a BOUNDARY after those of a row."""
+        numbers, lengths = self._numbered(words)
+        of_forms, counts = self._numbered(forms)
+        if len(of_forms):
+            numbers = np.insert(numbers, np.repeat(np.cumsum(lengths), counts), of_forms)
+        self._rows.extend(rows)
+        self._lengths.frombytes(lengths.tobytes())
+        self._totals.frombytes((lengths + counts).tobytes())
+        self._numbers.frombytes(numbers.tobytes())
+
+    def _numbered(self, words: list[str]) -> tuple[npt.NDArray[np.int32], Integers]:
+        """Return the numbers of the terms of words, and how many precede each boundary."""
+        distinct, end = dict.fromkeys(words), -1
+        del distinct[BOUNDARY]
+        number_of = {**self._vocabulary.numbers_of(distinct), BOUNDARY: end}
+        numbers = np.fromiter(map(number_of.__getitem__, words), np.int32, len(words))
+        ends = np.flatnonzero(numbers == end)
+        return numbers[numbers != end], np.diff(ends, prepend=-1) - 1
+
     def segment(self) -> Segment:
         """Return the segment of all rows."""
         return build_segment(
@@ -764,10 +784,6 @@ def _terms_as_arguments(terms: Sequence[WeighedTerm]) -> tuple[Any, ...]:
 def _as_arguments(scores: Scores) -> tuple[int, bool, Scores]:
     """Return scores as arguments of the kernel."""
     return len(scores), scores.itemsize == 8, scores
-
-
-def _no_forms(text: str) -> list[str]:  # noqa: ARG001 - in place of other_forms
-    return []
 
 
 # The lexical index of one generation of a collection, and how the next one is made from it.
@@ -1115,8 +1131,29 @@ class LexicalIndex:
 
     def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
         """Return a segment of the texts of documents."""
-        analyzer, texts = self.analyzer, TermRows(self.vocabulary)
-        forms_of = partial(other_forms, analyzer=analyzer) if self.forms else _no_forms
-        for row, text in documents:
-            texts.add(row, analyzer.word_lists(text), forms_of(text))
-        return texts.segment()
+        analyzer, collected = self.analyzer, TermRows(self.vocabulary)
+        for group in _groups(documents):
+            texts = [text for _, text in group]
+            words = analyzer.words_of_all(texts) if len(texts) > 1 else None
+            if words is not None:
+                forms = forms_of_all(texts) if self.forms else [BOUNDARY] * len(texts)
+                collected.add_together((row for row, _ in group), words, forms)
+                continue
+            for row, text in group:
+                other = other_forms(text, analyzer) if self.forms else ()
+                collected.add(row, analyzer.word_lists(text), other)
+        return collected.segment()
+
+
+def _groups(documents: Sequence[tuple[int, str]]) -> Iterator[Sequence[tuple[int, str]]]:
+    """Split documents into groups: of ASCII texts that are short together, or of a single one."""
+    start = size = 0
+    for at, (_, text) in enumerate(documents):
+        size += len(text)
+        if size > MAX_JOINED_LENGTH or not text.isascii():
+            if start < at:
+                yield documents[start:at]
+            yield documents[at : at + 1]
+            start, size = at + 1, 0
+    if start < len(documents):
+        yield documents[start:]

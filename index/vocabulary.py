@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -46,15 +46,15 @@ class SortedStrings:
     numbers: Numbers
 
     @classmethod
-    def of(cls, strings: Iterable[tuple[str, int]]) -> Self:
+    def of(cls, strings: Mapping[str, int]) -> Self:
         """Sort strings and their numbers."""
-        pairs = sorted(strings)
-        encoded = [string.encode("utf-8", "surrogatepass") for string, _ in pairs]
-        lengths = np.fromiter((len(word) + 1 for word in encoded), np.int64, len(encoded))
-        starts = np.concatenate([[1], 1 + np.cumsum(lengths)])
-        text = SEPARATOR + b"".join(word + SEPARATOR for word in encoded)
-        numbers = np.fromiter((number for _, number in pairs), np.int32, len(pairs))
-        return cls(np.frombuffer(text, np.uint8), starts, numbers)
+        ordered = sorted(strings)
+        separator = SEPARATOR.decode("ascii")
+        lines = separator.join(["", *ordered, ""]) if ordered else separator
+        text = np.frombuffer(lines.encode("utf-8", "surrogatepass"), np.uint8)
+        starts = np.flatnonzero(text == ord(SEPARATOR)) + 1
+        numbers = np.fromiter(map(strings.__getitem__, ordered), np.int32, len(ordered))
+        return cls(text, starts, numbers)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -64,6 +64,8 @@ class SortedStrings:
 
     def get(self, string: str) -> int | None:
         """Return the number of a string."""
+        if not self._firsts:
+            return None
         key = string.encode("utf-8", "surrogatepass")
         group = bisect_right(self._firsts, key) - 1
         if group < 0 or SEPARATOR in key:
@@ -115,8 +117,7 @@ class _Numbered(dict[str, int]):
         self._vocabulary = vocabulary
 
     def __missing__(self, word: str) -> int:
-        number = self[word] = self._vocabulary.number_word(word)
-        return number
+        return self._vocabulary.numbers_of([word])[word]
 
 
 class Vocabulary:
@@ -136,7 +137,7 @@ class Vocabulary:
 
         `stem` returns the terms of words.
         """
-        empty = SortedStrings.of(())
+        empty = SortedStrings.of({})
         self._stem = stem
         self.sorted_terms = empty if terms is None else terms
         self.sorted_words = empty if words is None else words
@@ -147,7 +148,7 @@ class Vocabulary:
         """The number of the term of each word; a word that is looked up here is added."""
         self._later_words: list[tuple[str, int]] = []
         """The words after the sorted ones, with the numbers of their terms."""
-        self._later_sorted = SortedStrings.of([])
+        self._later_sorted = SortedStrings.of({})
 
     def __len__(self) -> int:
         return len(self.sorted_terms) + len(self._later)
@@ -156,7 +157,7 @@ class Vocabulary:
         """Return the number of a term, which is added if it is unknown."""
         number = self.get(term)
         if number is None:
-            number = self._terms[term] = len(self)
+            number = self._terms[term] = len(self.sorted_terms.numbers) + len(self._later)
             self._later.append(term)
         return number
 
@@ -172,14 +173,22 @@ class Vocabulary:
             return self._later[number - n_sorted]
         return self.sorted_terms[int(self._positions[number])]
 
-    def number_word(self, word: str) -> int:
-        """Return the number of the term of a word, both of which are added if unknown."""
-        number = self.sorted_words.get(word)
-        if number is None:
-            (term,) = self._stem([word])
-            number = self[term]
+    def numbers_of(self, words: Iterable[str]) -> dict[str, int]:
+        """Return the number of the term of each word; unknown words and terms are added."""
+        known = self.words
+        numbers = {word: known.get(word, -1) for word in words}
+        unknown: list[str] = []
+        for word in [word for word, number in numbers.items() if number < 0]:
+            number = self.sorted_words.get(word)
+            if number is None:
+                unknown.append(word)
+            else:
+                numbers[word] = known[word] = number
+        # Stemmed together, since a call takes longer than it takes to stem a word.
+        for word, term in zip(unknown, self._stem(unknown), strict=True):
+            numbers[word] = known[word] = number = self[term]
             self._later_words.append((word, number))
-        return number
+        return numbers
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the squares of the terms' lengths in characters."""
@@ -192,18 +201,16 @@ class Vocabulary:
         Another thread may add words meanwhile; it has none that were added since it began.
         """
         every_word = list(self._numbered_words())
-        terms: list[tuple[str, int]] = []
-        for start in range(0, len(numbers), STRINGS_AT_ONCE):
-            some = numbers[start : start + STRINGS_AT_ONCE].tolist()
-            terms.extend((self.term(number), start + at) for at, number in enumerate(some))
+        n_sorted = len(self.sorted_terms)
+        before, later = np.split(numbers, [np.searchsorted(numbers, n_sorted)])
+        strings = [self.sorted_terms[at] for at in self._positions[before].tolist()]
+        strings += [self._later[number] for number in (later - n_sorted).tolist()]
+        terms = dict(zip(strings, range(len(strings)), strict=True))
         kept = np.full(len(self), -1, np.int64)
         kept[numbers] = np.arange(len(numbers))
-        words = ((word, int(kept[number])) for word, number in every_word)
-        return Vocabulary(
-            self._stem,
-            SortedStrings.of(terms),
-            SortedStrings.of((word, number) for word, number in words if number >= 0),
-        )
+        at_of = kept.tolist()
+        words = {word: at_of[number] for word, number in every_word if at_of[number] >= 0}
+        return Vocabulary(self._stem, SortedStrings.of(terms), SortedStrings.of(words))
 
     @property
     def is_sorted(self) -> bool:
@@ -236,7 +243,7 @@ class Vocabulary:
         # Sorted again when they are half as many more: to compare each takes milliseconds.
         later = self._later_words
         if len(later) > 2 * LATER_AT_ONCE + len(self._later_sorted) * 3 // 2:
-            self._later_sorted = SortedStrings.of(later)
+            self._later_sorted = SortedStrings.of(dict(later))
         # Another thread may sort them anew meanwhile.
         later_sorted = self._later_sorted
         candidates = [added for added, _ in later[len(later_sorted) :]]

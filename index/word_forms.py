@@ -34,11 +34,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 
-from hummingbit.encoder.analyzers import VISIBLE, Analyzer, WordExpression
+from hummingbit.encoder.analyzers import BOUNDARY, VISIBLE, Analyzer, WordExpression
 
 # Signs that end a name. A comma between digits belongs to a number.
 _SEPARATORS = re.compile(r"[\"`´‘“”„«»()\[\]{}<>;!?…*|=~^%$\\]+|(?<!\d),|,(?!\d)")
@@ -83,12 +83,25 @@ def forms_of_chunks(
     With `parts`, these include the parts of words (:func:`parts_of_words`).
     """
     for chunk in analyzer.normalize(text).split():
-        if chunk.isascii():
-            is_plain = chunk.isalpha() and (chunk.islower() or chunk[1:].islower())
-            if not is_plain or len(chunk) == 1:
-                yield chunk, _forms_of(chunk, parts=parts)
-        else:
+        if not chunk.isascii():
             yield chunk, _with_unaccented(chunk, analyzer, parts=parts)
+        elif not _is_plain_chunk(chunk):
+            yield chunk, _forms_of(chunk, parts=parts)
+
+
+def forms_of_all(texts: Sequence[str]) -> list[str]:
+    """Return the :func:`other_forms` of ASCII texts, with a BOUNDARY after those of each text."""
+    chunks = f" {BOUNDARY} ".join([*texts, ""]).split()
+    forms: dict[str, tuple[str, ...]] = {BOUNDARY: (BOUNDARY,)}
+    for chunk in set(chunks):
+        if not _is_plain_chunk(chunk) and chunk != BOUNDARY:
+            forms[chunk] = _forms_of(chunk, parts=True)
+    return [form for chunk in chunks if chunk in forms for form in forms[chunk]]
+
+
+def _is_plain_chunk(chunk: str) -> bool:
+    """Tell quickly that an ASCII part of a text between spaces has no other forms."""
+    return chunk.isalpha() and (chunk.islower() or chunk[1:].islower()) and len(chunk) > 1
 
 
 def split_words(text: str, analyzer: Analyzer) -> list[str]:

@@ -18,6 +18,7 @@ from hummingbit.index.lexical import (
 )
 from hummingbit.index.query_syntax import QueryText
 from hummingbit.index.questions import Alternative, Question, Word
+from hummingbit.index.word_forms import other_forms
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
 
 WORDS = [f"w{number}" for number in range(30)]
@@ -220,6 +221,46 @@ def test_a_query_of_more_terms_than_four_bytes_count_scores_alike() -> None:
     found = index.rank(query, 3)
     assert found.scores[0] > 2**31
     assert found.scores.tolist() == [score for score, _ in oracle.rank(query, 3)]
+
+
+@given(
+    texts=st.lists(
+        st.one_of(
+            st.lists(
+                st.sampled_from(
+                    [
+                        "Wi-Fi",
+                        "b",
+                        "x_y",
+                        "word",
+                        "Words",
+                        "3.5",
+                        "t-test",
+                        "caf\u00e9",
+                        "\x01",
+                        "\u5317\u4eac",
+                    ]
+                ),
+                max_size=8,
+            ).map(" ".join),
+            st.just("long words " * 7000),
+            st.text(max_size=8),
+        ),
+        max_size=8,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_texts_that_are_split_together_have_the_terms_that_each_has(texts: list[str]) -> None:
+    analyzer = ANALYZERS["english"]
+    index = LexicalIndex.build(0, analyzer, enumerate(texts), forms=True)
+    rows_of: dict[str, list[int]] = {}
+    for row, text in enumerate(texts):
+        for term in {*analyzer.terms(text), *analyzer.stem(other_forms(text, analyzer))}:
+            rows_of.setdefault(term, []).append(row)
+    assert len(index.vocabulary) == len(rows_of)
+    assert {term: index.rows_with(term).tolist() for term in rows_of} == rows_of
+    (segment,) = index.texts.segments
+    assert segment.lengths.tolist() == [len(analyzer.terms(text)) for text in texts]
 
 
 def test_a_write_leaves_the_index_before_it_as_it_was() -> None:
