@@ -88,6 +88,6 @@ def check_ttl(value: object) -> float:
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or not 0 < value <= MAX_TTL:  # type: ignore[operator, arg-type]
-        message = f"is {abbreviate(value)}; it must be a number of seconds above 0"
-        raise InputError("ttl_seconds", message)
+        rule = f"it must be a number of seconds above 0, {MAX_TTL:,.0f} at most"
+        raise InputError("ttl_seconds", f"is {abbreviate(value)}; {rule}")
     return float(value)  # type: ignore[arg-type]

@@ -67,7 +67,7 @@ _PERSONS = frozenset(
     " uzytkownik zakaznik".split()
 )
 _NAMES = tuple("name names nom nombre nome navn namn naam nazwa nazwisko jmeno".split())
-_LANGUAGE = re.compile(r"[a-z]{2}")
+_SUFFIX = re.compile(r"[a-z]{2}|html|markdown|plain")
 _NAME_WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # German writes compounds as one word.
@@ -89,13 +89,14 @@ def rank_of(name: str, usual: Sequence[str]) -> tuple[int, int] | None:
     """Return how usual a field's name is, the most usual first, or None if it is not.
 
     A name in `usual` comes before a name whose last word is there, such as ``product_description``
-    or ``ticketText``; a language at the end does not count (``text_en``).
+    or ``ticketText``; a language or a format at the end does not count (``text_en``,
+    ``body_html``).
     """
     whole = spelled(name)
     if whole in usual:
         return 0, usual.index(whole)
     words = [spelled(word) for word in _NAME_WORD.findall(_CAMEL.sub("_", name))]
-    if len(words) > 1 and _LANGUAGE.fullmatch(words[-1]) and words[-1] not in usual:
+    while len(words) > 1 and _SUFFIX.fullmatch(words[-1]) and words[-1] not in usual:
         words.pop()
     if words and words[-1] in usual:
         return 1, usual.index(words[-1])

@@ -268,13 +268,14 @@ def read_markdown(stream: BinaryIO, source: str) -> Iterator[Row]:
 
     A section extends from one heading (``#`` to ``######``) to the next. Its `text` includes the
     heading; its `heading` also has those of the sections that contain it. The lines before the
-    first heading are a section too, except YAML between lines of ``---``.
+    first heading are a section too, except YAML between lines of ``---`` and TOML between ``+++``.
 
     Raises:
         ReadError: if the stream is truncated.
     """
     path: list[str] = []
-    start, body, fence, in_yaml = 1, list[str](), "", False
+    front: str | None = None
+    start, body, fence = 1, list[str](), ""
     with closing(Lines(stream, source)) as lines:
         while True:
             try:
@@ -283,7 +284,7 @@ def read_markdown(stream: BinaryIO, source: str) -> Iterator[Row]:
             except LineError as error:
                 yield Row(lines.number, reason=str(error))
                 continue
-            title = None if line is None or fence or in_yaml else _HEADING.match(line)
+            title = None if line is None or fence or front else _HEADING.match(line)
             if line is None or title:
                 text = "\n".join([*path[-1:], "".join(body).strip()]).strip()
                 if "".join(body).strip():
@@ -296,13 +297,13 @@ def read_markdown(stream: BinaryIO, source: str) -> Iterator[Row]:
                 level = len(title[1])
                 path = [*path[: level - 1], *[""] * (level - 1 - len(path)), title[2].strip()]
                 continue
-            if line.strip() == "---" and (in_yaml or lines.number == 1):
-                in_yaml = not in_yaml
+            if line.strip() == front or (lines.number == 1 and line.strip() in ("---", "+++")):
+                front = None if front else line.strip()
                 continue
             mark = _FENCE.match(line)
             if mark and (not fence or (mark[1].startswith(fence) and not mark[2].strip())):
                 fence = "" if fence else mark[1]
-            if not in_yaml:
+            if not front:
                 body.append(line)
 
 

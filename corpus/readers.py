@@ -7,7 +7,9 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date, time
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
@@ -43,6 +45,7 @@ from hummingbit.corpus.tables import read_table
 
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n((?:.*\n)*?)---[ \t]*(?:\r?\n|\Z)")
+_TOML = re.compile(r"\+\+\+[ \t]*\r?\n((?:.*\n)*?)\+\+\+[ \t]*(?:\r?\n|\Z)")
 _FIELD = re.compile(r"^([\w-]+):(.*)$((?:\n[ \t]*- .*)*)", re.MULTILINE)
 _ITEM = re.compile(r"\n[ \t]*- *(.*)")
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
@@ -56,10 +59,10 @@ def read_folder(folder: Path, layout: Layout, notice: Callable[[str], object]) -
 
     In a folder of text files, each file is a document, also in folders below. Its id is its path
     relative to `folder`; its label is the name of the subfolder that it is in, if any. What YAML
-    between lines of ``---`` says at the top of a Markdown file are fields, except the title, with
-    which the text begins (:func:`_split_front_matter`). Files and folders whose names begin with a
-    dot are left out: editors and version control make them. In a data set that
-    ``datasets.Dataset.save_to_disk`` wrote, each row is a document.
+    between lines of ``---``, or TOML between lines of ``+++``, says at the top of a Markdown file
+    are fields, except the title, with which the text begins (:func:`_split_front_matter`).
+    Files and folders whose names begin with a dot are left out: editors and version control make
+    them. In a data set that ``datasets.Dataset.save_to_disk`` wrote, each row is a document.
 
     Raises:
         ReadError: if `folder` is neither, or a file cannot be read.
@@ -109,23 +112,49 @@ def _read_texts(
 def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     """Return the fields at the top of a Markdown file, and the text below them.
 
-    A field is a line ``name: value``. Its value is a string, perhaps in quotation marks, ``true``
-    or ``false``, a number, or a list: ``[a, b]``, or lines of ``- a`` below the name. What lies
-    deeper, and fields with the name of a part of a document, are left out.
+    A field of YAML is a line ``name: value``. Its value is a string, perhaps in quotation marks,
+    ``true`` or ``false``, a number, or a list: ``[a, b]``, or lines of ``- a`` below the name. What
+    lies deeper, and fields with the name of a part of a document, are left out.
     """
-    front = _FRONT_MATTER.match(text)
+    front = _FRONT_MATTER.match(text) or _TOML.match(text)
     if front is None:
         return {}, text
+    try:
+        fields = _fields_of_toml(front[1]) if text[0] == "+" else _fields_of_yaml(front[1])
+    except ValueError:  # no TOML
+        return {}, text
+    body = text[front.end() :].strip()
+    title = str(fields.pop("title", ""))
+    return fields, body if body.lstrip("# ").startswith(title) else f"{title}\n\n{body}"
+
+
+def _fields_of_yaml(front: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    for name, rest, items in _FIELD.findall(front[1]):
+    for name, rest, items in _FIELD.findall(front):
         value = rest.strip(" \t\r")
         if name not in FIELDS and (value or items):
             listed = _ITEM.findall(items) if items else value[1:-1].split(",")
             is_list = not value or (value[0] == "[" and value[-1] == "]")
             fields[name] = [_scalar(item) for item in listed if item] if is_list else _scalar(value)
-    body = text[front.end() :].strip()
-    title = str(fields.pop("title", ""))
-    return fields, body if body.lstrip("# ").startswith(title) else f"{title}\n\n{body}"
+    return fields
+
+
+def _fields_of_toml(front: str) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - few files have it
+
+    read = tomllib.loads(front.replace("\r\n", "\n"))
+    fields = {
+        name: value.isoformat() if isinstance(value, date | time) else value
+        for name, value in read.items()
+        if name not in FIELDS
+    }
+    return {name: value for name, value in fields.items() if _is_simple(value)}
+
+
+def _is_simple(value: object) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(part, str | int) for part in value)
+    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
 
 def _scalar(value: str) -> object:

@@ -274,7 +274,11 @@ def _describe(name: str, records: Iterable[Mapping[str, Any]]) -> _Field:
     values = [record[name] for record in records if record.get(name) is not None]
     strings = [value for value in values if isinstance(value, str)]
     texts = [
-        text for text in strings if not NUMERIC_CELL.fullmatch(text) and "://" not in text[:12]
+        text
+        for text in strings
+        if not NUMERIC_CELL.fullmatch(text)
+        and not _MEASURE.fullmatch(text)
+        and "://" not in text[:12]
     ]
     mean = sum(map(len, texts)) / len(texts) if len(texts) * 2 > len(values) else 0.0
     if values and all(map(_is_list_of_names, values)):
@@ -367,10 +371,14 @@ def _find_texts(fields: Sequence[_Field]) -> tuple[str, ...]:
     long = [field for field in fields if field.mean_length >= 8 and field.repeats < 1.5]
     if usual and (longer := _longer_than_names(usual[0], long)) is not None:
         usual = [longer]
-    texts = usual[:1] or sorted(long, key=lambda field: -field.mean_length)[:1] or titles[:1]
+    others = sorted(long, key=lambda field: -field.mean_length)[:1] or titles[:1]
+    canned = _usual(repeated, TEXT_NAMES)
+    if canned and others and canned[0].mean_length > others[0].mean_length:
+        others = canned  # what many tickets share says more than their titles or dates
+    texts = (usual or others)[:1]
     if not texts:  # several documents have one text, as the sizes of a product have its name
         longest = sorted(phrases, key=lambda field: -field.mean_length)
-        texts = (_usual(repeated, TEXT_NAMES) or _usual(phrases, TITLE_NAMES) or longest)[:1]
+        texts = (canned or _usual(phrases, TITLE_NAMES) or longest)[:1]
     title = [field for field in titles[:1] if texts and field.name != texts[0].name]
     return tuple(field.name for field in (*title, *texts))
 

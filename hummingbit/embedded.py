@@ -35,6 +35,7 @@ from hummingbit.index.highlights import excerpt
 from hummingbit.index.names import AVERAGE_VECTOR, FLOAT32, MAX_K
 from hummingbit.index.options import SearchOptions
 from hummingbit.index.passages import Passages
+from hummingbit.index.payloads import check_one_given
 from hummingbit.index.query_syntax import both
 from hummingbit.index.records import StoredDocument
 from hummingbit.index.search import Hit, QueryResult, SearchResult, explain_no_groups, with_warnings
@@ -368,8 +369,7 @@ class OpenCollection(ABC):
         Raises:
             InputError: unless exactly one of the two is given, or if the filter is invalid.
         """
-        if (ids is None) == (filter is None):
-            raise InputError("ids", "or filter must be given, and not both")
+        check_one_given(ids, filter)
         condition = inputs.filter_of(filter)
         if condition is not None:
             return self.backend.delete_where(condition).deleted

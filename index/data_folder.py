@@ -436,10 +436,17 @@ class DataFolder:
         """
         with self._changing:
             if name not in self._collections.names():
-                raise UnknownCollection(f"there is no collection {name!r}")
+                raise UnknownCollection(self._explain_unknown(name))
             self._lock.check_writable()
             self._aliases.forget(name)
             self._collections.delete(name)
+
+    def _explain_unknown(self, name: str) -> str:
+        """Return why a name is that of no collection."""
+        target = self._aliases.resolve(name)
+        if target == name:
+            return f"there is no collection {name!r}"
+        return f"{name!r} is an alias of the collection {target!r}; give the collection's own name"
 
     def create_snapshot(
         self, name: str, before_appearing: Callable[[str], object] | None = None

@@ -575,7 +575,9 @@ class _Parser:
         if name == "not":
             return Not(self.parse(inner, _inside(location, "not"), depth + 1))
         if not isinstance(inner, list) or not inner:
-            raise _unfit(inner, _inside(location, name), "it must be a list of filters")
+            raise _unfit(
+                inner, _inside(location, name), "it must be a list of filters, at least one"
+            )
         parts = tuple(
             self.parse(part, _inside(location, f"{name}[{at}]"), depth + 1)
             for at, part in enumerate(inner)
@@ -616,7 +618,7 @@ class _Parser:
         if isinstance(ids, str):
             ids = [ids]
         if not isinstance(ids, list) or not ids or not all(isinstance(id_, str) for id_ in ids):
-            raise _unfit(ids, location, "it must be a list of ids")
+            raise _unfit(ids, location, "it must be a list of ids, at least one")
         self._count_values(ids)
         for id_ in ids:
             _check_unicode(id_, location)

@@ -15,6 +15,14 @@ from hummingbit.index.filters import MAX_FIELD_LENGTH, Filter, filter_to_json, p
 MAX_REMOVED = 1000
 
 
+def check_one_given(ids: object, condition: object) -> None:
+    """Raise InputError unless documents are named by ids or by a filter, and not by both."""
+    if ids is None and condition is None:
+        raise InputError("ids", "is missing; give ids or a filter")
+    if ids is not None and condition is not None:
+        raise InputError("ids", "cannot be combined with filter; give one of the two")
+
+
 @dataclass(frozen=True, slots=True)
 class PayloadUpdate:
     """A change of the payloads of the documents with some `ids`, or that match a `filter`.
@@ -36,8 +44,7 @@ class PayloadUpdate:
     ttl_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if (self.ids is None) == (self.filter is None):
-            raise InputError("ids", "or filter must be given, and not both")
+        check_one_given(self.ids, self.filter)
         time = read_expiry(self.expires_at, self.ttl_seconds)
         changes = (self.set, self.merge, self.overwrite, self.remove or None, time)
         if all(change is None for change in changes):

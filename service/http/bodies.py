@@ -8,7 +8,7 @@ import os
 import re
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import islice
@@ -127,10 +127,13 @@ SENTENCES = {
     "list_type": "must be a list",
     "string_type": "must be a string",
     "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
     "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
     "int_parsing_size": "has too many digits",
     "float_type": "must be a number",
+    "float_parsing": "must be a number",
     "finite_number": "must be a finite number",
 }
 """By pydantic's type of error; errors of other types keep pydantic's message."""
@@ -154,7 +157,10 @@ def _sentence(error: Mapping[str, Any]) -> str:
         return sentence + _name_known(str(error["loc"][-1]), error.get("known", ()))
     if error["type"] == "value_error":  # a sentence of a schema's own
         return message.removeprefix("Value error, ")
-    if error["type"] in {"missing", "string_unicode", "too_short", "too_long", "input"}:
+    if error["type"] in {"too_short", "too_long"}:
+        bound = re.search(r"at (?:least|most) \d+", message)
+        return f"has {len(error['input']):,} entries; it must have {bound[0] if bound else message}"
+    if error["type"] in {"missing", "string_unicode", "input"}:
         return sentence
     return (
         f"is {show(error.get('input'))}; {sentence if ' should' in sentence else 'it ' + sentence}"
@@ -183,6 +189,8 @@ def show(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+_VALUE = re.compile(r"(is .*); it (?:must|should) be (.*)")
+
 # Validation. pydantic collects every error that it finds, so what could have millions is cut first.
 
 
@@ -205,7 +213,7 @@ def validate(model: type[Model], body: Any, max_entries: Mapping[str, int]) -> M
     try:
         return model.model_validate(limit_unknown_fields(body, model))
     except ValidationError as error:
-        raise invalid_fields(_first_errors(error, model)) from None
+        raise invalid_fields(_first_errors(error, model, body)) from None
 
 
 def limit_unknown_fields(item: Any, model: type[BaseModel]) -> Any:
@@ -218,16 +226,56 @@ def limit_unknown_fields(item: Any, model: type[BaseModel]) -> Any:
     return {name: value for name, value in item.items() if name in names}
 
 
-def _first_errors(error: ValidationError, model: type[BaseModel]) -> list[FieldError]:
-    errors: list[Mapping[str, Any]] = [
-        {
-            **details,
-            "loc": ("body", *details["loc"]),
-            "known": _fields_at(model, details["loc"][:-1]),
-        }
-        for details in error.errors(include_url=False, include_context=False)[:MAX_ERRORS]
-    ]
-    return field_errors(errors)
+def _first_errors(error: ValidationError, model: type[BaseModel], body: Any) -> list[FieldError]:
+    errors: list[Mapping[str, Any]] = []
+    in_unions = []
+    for details in error.errors(include_url=False, include_context=False)[:MAX_ERRORS]:
+        location = _location_in(body, details["loc"], is_missing=details["type"] == "missing")
+        known = _fields_at(model, location[:-1])
+        errors.append({**details, "loc": ("body", *location), "known": known})
+        in_unions.append(len(location) < len(details["loc"]))
+    return _merged(field_errors(errors), in_unions)
+
+
+def _location_in(
+    body: Any, location: Sequence[str | int], *, is_missing: bool
+) -> tuple[str | int, ...]:
+    """Return a location of pydantic's without the names of types, which it has inside unions."""
+    found: list[str | int] = []
+    for at, name in enumerate(location):
+        if isinstance(name, int) if isinstance(body, list) else name in _keys(body):
+            body = body[name]
+        elif not (is_missing and at == len(location) - 1):
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+def _keys(value: Any) -> Collection[Any]:
+    return value if isinstance(value, dict) else ()
+
+
+def _merged(errors: Sequence[FieldError], in_unions: Sequence[bool]) -> list[FieldError]:
+    """Make one error of those of a value that none of the types of a union accepts.
+
+    If the value is of one of the types but for something inside, only that is wrong.
+    """
+    merged: list[dict[str, str]] = []
+    of_unions: dict[str, dict[str, str]] = {}
+    for error, in_union in zip(errors, in_unions, strict=True):
+        at, message = error["pointer"], error["message"]
+        if in_union and any(other["pointer"].startswith(f"{at}/") for other in errors):
+            continue
+        before = of_unions.get(at) if in_union else None
+        if before is None:
+            merged.append({"pointer": at, "message": message})
+            if in_union:
+                of_unions[at] = merged[-1]
+            continue
+        first, more = _VALUE.fullmatch(before["message"]), _VALUE.fullmatch(message)
+        if first and more and first[1] == more[1] and more[2] not in first[2]:
+            before["message"] += f" or {more[2]}"
+    return merged
 
 
 def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> Sequence[str]:

@@ -190,7 +190,7 @@ def create_collection(
 def update_collection(collection: CollectionOf, body: UpdateCollection) -> Response:
     """Set the ranking, or the weight of codes beside words, of searches that do not name one."""
     if not body.model_fields_set:
-        raise InputError("", "the body is empty; it must have ranking, hybrid_weight or language")
+        raise invalid_field("is empty; it must have ranking, hybrid_weight or language")
     with pointing_at():
         if body.ranking is not None:
             collection.set_ranking(body.ranking)

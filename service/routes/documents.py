@@ -14,12 +14,12 @@ from fastapi.concurrency import run_in_threadpool
 
 from hummingbit.index.answers import document_to_json
 from hummingbit.index.facets import parse_sort
-from hummingbit.index.payloads import PayloadUpdate, parse_selection
+from hummingbit.index.payloads import PayloadUpdate, check_one_given, parse_selection
 from hummingbit.index.records import payloads_as_stored
 from hummingbit.index.search import explain_no_order, with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
 from hummingbit.service.http.keys import Role, requires
-from hummingbit.service.http.problems import ProblemError, invalid_field
+from hummingbit.service.http.problems import ProblemError
 from hummingbit.service.http.routing import JSONRoute, beyond_filter
 from hummingbit.service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
 from hummingbit.service.routes.dependencies import (
@@ -166,8 +166,8 @@ def count_facets(collection: CollectionOf, body: FacetsRequest) -> Response:
 )
 def delete_documents(collection: CollectionOf, body: DeleteRequest) -> Response:
     """Delete documents by ids, of which unknown ones are ignored, or by a filter."""
-    if (body.ids is None) == (body.filter is None):
-        raise invalid_field("must have exactly one of ids and filter")
+    with pointing_at():
+        check_one_given(body.ids, body.filter)
     filter_ = parse_body_filter(body.filter)
     if filter_ is None:
         result = collection.delete(body.ids or [])

@@ -318,6 +318,8 @@ def get_label_stats(
 def _new_label(entry: NewLabel, person: str) -> DocumentLabel | tuple[str, str]:
     """Return the labels to set, or the key of those to remove."""
     who = entry.who or person
+    if not entry.model_fields_set & {"label", "labels"}:
+        raise InputError("label", "is missing; a label of null takes back what was set")
     if entry.label is None and entry.labels is None:
         return entry.id, who
     if entry.label is not None and entry.labels is not None:

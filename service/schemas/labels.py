@@ -24,7 +24,7 @@ Who = Annotated[
 
 
 class NewLabel(RequestModel):
-    """One person's `label` or `labels` of a document; without either, they are removed."""
+    """One person's `label` or `labels` of a document; a label of null removes them."""
 
     id: str
     label: str | None = None

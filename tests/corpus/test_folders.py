@@ -145,3 +145,35 @@ cover:
         "---\nA rule above, and no fields\n",
         "---\ntitle: Tea\n---\nPour.\n",
     ]
+
+
+def test_toml_at_the_top_of_markdown_is_the_payload_too(tmp_path: Path) -> None:
+    front = """+++
+title = "Jam: a guide"
+date = 2024-01-31T10:00:00Z
+tags = ["fruit", "sugar"]
+weight = 12
+text = "not this"
+heat = nan
+[cover]
+image = "a.png"
++++
+"""
+    (tmp_path / "a.md").write_text(f"{front}\nBoil the fruit.\n\n+++\n\nThen wait.\n")
+    (tmp_path / "b.md").write_bytes(b"+++\r\ntitle = 'Tea'\r\n+++\r\nPour.\r\n")
+    (tmp_path / "c.md").write_text("+++\nno TOML\n+++\nPour.\n")
+    first, *others = read_documents(tmp_path)
+    assert first.text == "Jam: a guide\n\nBoil the fruit.\n\n+++\n\nThen wait."
+    assert first.payload == {
+        "date": "2024-01-31T10:00:00+00:00",
+        "tags": ["fruit", "sugar"],
+        "weight": 12,
+    }
+    assert [other.text for other in others] == ["Tea\n\nPour.", "+++\nno TOML\n+++\nPour.\n"]
+
+
+@pytest.mark.parametrize("mark", ["---", "+++"])
+def test_what_one_file_of_markdown_says_at_its_top_is_no_section(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(f"{mark}\n# kind\n{mark}\n# Tea\nPour.\n{mark}\nDrink.\n")
+    assert [document.text for document in read_documents(path)] == [f"Tea\nPour.\n{mark}\nDrink."]

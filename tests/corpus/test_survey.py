@@ -373,6 +373,23 @@ def test_a_field_named_as_text_is_the_text_even_if_most_texts_repeat(tmp_path: P
     assert survey(path, Layout()).layout.text_fields == ("message",)
 
 
+def test_texts_that_many_tickets_share_are_read_and_costs_are_not(tmp_path: Path) -> None:
+    subjects = [("No sound in calls", "Laptop is slow")[at % 2] for at in range(len(TEXTS))]
+    replies = [f"{TEXTS[at % 4]} {TEXTS[at % 4]}" for at in range(len(TEXTS))]
+    costs = [f"{at},{at % 90 + 10} €" for at in range(len(TEXTS))]
+    opened = [f"{at % 28 + 1}. Mar 2024" for at in range(len(TEXTS))]
+    columns = {"Betreff": subjects, "Beschreibung": replies, "Kosten": costs, "Eröffnet am": opened}
+    path = table(tmp_path, [*columns], *columns.values())
+    assert survey(path, Layout()).layout.text_fields == ("Betreff", "Beschreibung")
+
+
+def test_a_body_of_html_is_a_body(tmp_path: Path) -> None:
+    names = [f"{text} of steel" for text in TEXTS]
+    bodies = [f"<p>{TEXTS[at % 4]} {TEXTS[at % 4]} {TEXTS[at % 4]}</p>" for at in range(len(TEXTS))]
+    path = table(tmp_path, ["name", "body_html"], names, bodies)
+    assert survey(path, Layout()).layout.text_fields == ("name", "body_html")
+
+
 @pytest.mark.parametrize("header", ["name", "Modell"])
 def test_a_table_of_variants_has_the_name_of_the_product_as_its_text(
     tmp_path: Path, header: str

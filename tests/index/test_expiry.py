@@ -277,6 +277,7 @@ def test_the_time_travels_in_exports_and_snapshots(
     ("fields", "field"),
     [
         ({"ttl_seconds": 0}, "ttl_seconds"),
+        ({"ttl_seconds": 1e18}, "ttl_seconds"),
         ({"ttl_seconds": "1"}, "ttl_seconds"),
         ({"ttl_seconds": float("nan")}, "ttl_seconds"),
         ({"expires_at": "soon"}, "expires_at"),
@@ -289,6 +290,11 @@ def test_a_time_that_is_none_is_refused(fields: dict[str, Any], field: str) -> N
     with pytest.raises(InputError) as refused:
         parse_document({"id": "a", "text": "moon", **fields})
     assert refused.value.field == field
+
+
+def test_a_lifetime_that_is_too_long_says_how_long_one_may_be() -> None:
+    with pytest.raises(InputError, match=r"is 1e\+18; it must be .*, 10,000,000,000 at most"):
+        parse_document({"id": "a", "text": "moon", "ttl_seconds": 1e18})
 
 
 def test_expired_documents_are_removed_by_compaction_and_with_their_labels(

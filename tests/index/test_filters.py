@@ -148,8 +148,11 @@ def bad_filters() -> Iterator[tuple[Any, str]]:
         '"exists"|"is_null"|"is_missing"|"is_single": ...}, has_id, and, or, not',
     )
     yield {"and": [], "or": []}, form
-    yield {"and": []}, "filter: and is []; it must be a list of filters"
-    yield {"or": {"field": "a"}}, "filter: or is {'field': 'a'}; it must be a list of filters"
+    yield {"and": []}, "filter: and is []; it must be a list of filters, at least one"
+    yield (
+        {"or": {"field": "a"}},
+        "filter: or is {'field': 'a'}; it must be a list of filters, at least one",
+    )
     yield {"and": [{"field": "a", "eq": 1}, {"or": [7]}]}, "filter: and[1].or[0] is 7; "
     yield {"field": "a"}, "filter: must have one condition, or the bounds of one range; it has none"
     yield {"field": "a", "eq": 1, "in": [1]}, "has eq and in"

@@ -165,7 +165,11 @@ def test_a_hit_never_shows_a_payload_of_another_generation(collection: Collectio
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"set": {"a": 1}}, "ids: or filter must be given"),
+        ({"set": {"a": 1}}, "ids: is missing; give ids or a filter"),
+        (
+            {"ids": ["a"], "filter": {"has_id": ["a"]}, "set": {"a": 1}},
+            "ids: cannot be combined with filter; give one of the two",
+        ),
         ({"ids": ["a"]}, "set: is missing; give set, merge, remove, overwrite or expires_at"),
         ({"ids": ["a"], "set": {"a": float("nan")}}, "set: cannot be written as JSON"),
         ({"ids": ["a"], "merge": [1]}, "merge: is [1]; it must be an object"),

@@ -7,7 +7,11 @@ import pytest
 
 from hummingbit.service.http.bodies import MAX_ERRORS, validate
 from hummingbit.service.http.problems import ProblemError
-from hummingbit.service.schemas.collections import DeleteRequest, UpsertDocuments
+from hummingbit.service.schemas.collections import (
+    CreateCollection,
+    DeleteRequest,
+    UpsertDocuments,
+)
 from hummingbit.service.schemas.jobs import EvaluateRequest
 from hummingbit.service.schemas.search import SearchBatch, SearchRequest
 
@@ -129,3 +133,55 @@ def test_long_names_are_compared_with_no_field() -> None:
     assert len(errors) == MAX_ERRORS
     assert all("; the fields here are text, vector, " in error["message"] for error in errors)
     assert all(len(error["message"]) < 400 for error in errors)
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "pointer", "message"),
+    [
+        (CreateCollection, {"passages": {"words": 3}}, "/passages/words", "is 3; it should be "),
+        (
+            CreateCollection,
+            {"passages": {"wrds": 9}},
+            "/passages/wrds",
+            "is not a field of this request; did you mean words?",
+        ),
+        (
+            CreateCollection,
+            {"passages": "no"},
+            "/passages",
+            "is 'no'; it must be an object or 'auto' or true or false",
+        ),
+        (
+            SearchRequest,
+            {"code": {"foo": [1]}},
+            "/code/foo",
+            "is 'foo'; it should be 'ubinary' or 'binary' or 'base64'",
+        ),
+        (SearchRequest, {"code": 5}, "/code", "is 5; it must be a string or an object"),
+        (SearchRequest, {"with_payload": ["a", 1]}, "/with_payload/1", "is 1; it must be a string"),
+        (
+            SearchRequest,
+            {"with_payload": "yes"},
+            "/with_payload",
+            "is 'yes'; it must be true or false or a list",
+        ),
+        (
+            SearchRequest,
+            {"facets": [{"field": "year", "ranges": [{"gt": [1]}]}]},
+            "/facets/0/ranges/0/gt",
+            "is a list; it must be a number or a string",
+        ),
+        (
+            UpsertDocuments,
+            {"documents": []},
+            "/documents",
+            "has 0 entries; it must have at least 1",
+        ),
+    ],
+)
+def test_a_value_of_several_types_has_one_error_that_points_into_the_body(
+    model: Any, given: Any, pointer: str, message: str
+) -> None:
+    (error,) = errors_of(model, given)
+    assert error["pointer"] == pointer
+    assert error["message"].startswith(message)

@@ -22,6 +22,35 @@ from tests.support.service import check_problem, client_of, make_data_folder, ru
 MakeCollection = Callable[..., str]
 
 
+def test_deleting_by_an_alias_names_the_collection_and_deletes_nothing(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection([], encoder="words")
+    name = path.rpartition("/")[2]
+    add = {"add": {"alias": "shop", "collection": name}}
+    client.post("/v1/aliases", json={"actions": [add]}).raise_for_status()
+    problem = check_problem(client.delete("/v1/collections/shop"), 404, "unknown_collection")
+    assert f"'shop' is an alias of the collection {name!r}" in problem["detail"]
+    assert client.get(path).status_code == 200
+
+
+def test_a_parameter_of_the_query_that_is_no_number_says_what_would_be_right(
+    client: httpx.Client,
+) -> None:
+    problem = check_problem(client.get("/v1/jobs?limit=x"), 422, "invalid_request")
+    assert problem["errors"] == [
+        {"pointer": "/limit", "message": "is 'x'; it must be a whole number"}
+    ]
+
+
+def test_a_change_of_nothing_points_to_the_body(
+    client: httpx.Client, make_collection: MakeCollection
+) -> None:
+    path = make_collection([], encoder="words")
+    problem = check_problem(client.patch(path, json={}), 422, "invalid_request")
+    assert problem["errors"][0]["pointer"] == ""
+
+
 def test_create_describe_and_delete_a_collection(client: httpx.Client) -> None:
     path = "/v1/collections/mine"
     created = client.put(path, json={"encoder": "words"})

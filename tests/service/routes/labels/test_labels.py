@@ -47,6 +47,7 @@ def test_labels_are_set_listed_and_taken_back(client: httpx.Client, path: str) -
     [
         ({"id": "nobody", "label": "a"}, "/labels/1/id"),
         ({"id": "d1", "label": "a", "labels": ["b"]}, "/labels/1/labels"),
+        ({"id": "d1"}, "/labels/1/label"),
         ({"id": "d1", "label": ""}, "/labels/1/labels"),
         ({"id": "d1", "label": "a", "grade": -1}, "/labels/1/grade"),
         ({"id": "d1", "label": "a", "who": ""}, "/labels/1/who"),
