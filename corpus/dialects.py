@@ -131,15 +131,31 @@ def find_delimiter(sample: bytes) -> str:
 def lacks_header(records: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the names of the columns look like the cells of a document.
 
-    They do if one is a number or as long as a text, or if one has three words and another stands
-    twice or more in its own column.
+    They do if one is a number or as long as a text, if one has three words and another stands
+    twice or more in its own column, or if one is numbered as its column is: ``q1`` above ``q2``.
     """
     names = list(records[0]) if records else []
     if any(NUMERIC_CELL.fullmatch(name) or len(name) > 60 or name.count(" ") > 5 for name in names):
         return True
+    if any(_is_numbered_like(name, [record.get(name) for record in records]) for name in names):
+        return True
     return any(name.count(" ") > 1 for name in names) and any(
         sum(record.get(name) == name for record in records) > 1 for name in names
     )
+
+
+MIN_NUMBERED = 3
+"""Fewer cells do not show that their column is numbered."""
+_NUMBERED = re.compile(r"(\D+)\d+")
+
+
+def _is_numbered_like(name: str, cells: Sequence[object]) -> bool:
+    """Return whether cells, all of them different, are the word of a name with other numbers."""
+    own = _NUMBERED.fullmatch(name)
+    if own is None or len(cells) < MIN_NUMBERED or len({*cells, name}) <= len(cells):
+        return False
+    found = (isinstance(cell, str) and _NUMBERED.fullmatch(cell) for cell in cells)
+    return all(match and match[1] == own[1] for match in found)
 
 
 # Dialects that RFC 4180 does not know.

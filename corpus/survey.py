@@ -51,6 +51,9 @@ _WORDS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2}"
     r"|[^\W\d_]{2,}"
 )
+FIRST_COLUMN = "column1"
+_KEY = re.compile(r"\d+|[^\W\d_]{1,8}[:_-]?\d[\w:-]*|[0-9a-f]{16,}", re.ASCII)
+"""Keys of rows: ``17``, ``q17``, ``doc-17``."""
 _COLUMN = re.compile(r"column\d+")
 _MEASURE = re.compile(r"[-+]?[$€£¥]? ?\d[\d.,:/ eE+TZ'-]* ?[%$€£¥]?")
 _INTEGER = re.compile(r"[-+]?\d+")
@@ -289,6 +292,10 @@ def _describe(name: str, records: Iterable[Mapping[str, Any]]) -> _Field:
     return _Field(name, values, len(values), distinct, mean, objects, False)
 
 
+def _is_key(value: object) -> bool:
+    return _KEY.fullmatch(str(value)) is not None
+
+
 def _is_list_of_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(entry, str | int) for entry in value)
 
@@ -464,6 +471,10 @@ def _find_label(fields: Sequence[_Field]) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _find_id(fields: Sequence[_Field], records: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the field with the id: by its name, or else a first column without names above."""
+    first = fields[0] if fields else None
+    if first and first.name == FIRST_COLUMN and first.count == len(records) and first.is_unique:
+        return first.name if all(map(_is_key, first.values)) else None
     names = [
         field.name
         for field in fields

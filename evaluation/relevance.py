@@ -334,15 +334,27 @@ def relevance_by_qrels(
         if query in query_rows and document in document_rows
     }
     if not judgements:
-        raise EvaluationError(
-            "the qrels judge no stored document for any of the queries; they name queries such as"
-            f" {name_some(list(qrels))}, and the queries to evaluate are {name_some(query_ids)}"
-        )
+        raise EvaluationError(_explain_no_judgement(qrels, query_rows, document_rows))
     if max(judgements.values()) < relevant_from:
         message = f"no judgement has a grade of {relevant_from} or more; nothing is relevant"
         raise EvaluationError(message)
     relevance = _make_relevance(judgements, query_rows, document_rows, relevant_from)
     return relevance, _oddities(qrels, query_rows, document_rows)
+
+
+def _explain_no_judgement(
+    qrels: Mapping[str, Mapping[str, int]],
+    queries: Mapping[str, int],
+    documents: Mapping[str, int],
+) -> str:
+    """Return why the qrels judge no pair of `queries` and `documents`: which ids are others."""
+    message = "the qrels judge no stored document for any of the queries; they name"
+    judged = [id_ for query, graded in qrels.items() if query in queries for id_ in graded]
+    if not judged:
+        theirs, ours = name_some([*qrels]), name_some([*queries])
+        return f"{message} queries such as {theirs}, and the queries to evaluate are {ours}"
+    theirs, ours = name_some([*dict.fromkeys(judged)]), name_some([*documents])
+    return f"{message} documents such as {theirs}, and those of the collection are {ours}"
 
 
 def find_encoded_ids(

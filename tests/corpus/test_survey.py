@@ -159,6 +159,22 @@ def test_the_name_of_a_person_is_no_title(tmp_path: Path, name: str) -> None:
     assert found.layout.text_fields == ("product name", "review")
 
 
+@pytest.mark.parametrize("key", ["q{}", "{}", "doc-{}"])
+def test_a_file_of_keys_and_queries_without_a_header_is_read_whole(
+    tmp_path: Path, key: str
+) -> None:
+    path = tmp_path / "queries.tsv"
+    path.write_text("".join(f"{key.format(at)}\tabout item {at}\n" for at in range(5)))
+    found = survey(path, Layout()).layout
+    assert found == Layout(id_field="column1", text_fields=("column2",), has_header=False)
+
+
+def test_names_with_numbers_above_other_cells_are_names(tmp_path: Path) -> None:
+    answers = [f"q{at % 3}" for at in range(len(TEXTS))]
+    path = table(tmp_path, ["q1", "q2"], answers, TEXTS)
+    assert survey(path, Layout()).layout.has_header
+
+
 def test_short_texts_without_a_header_are_no_names(tmp_path: Path) -> None:
     words = [f"{text.split()[0]} and number {at}" for at, text in enumerate(TEXTS)]
     path = table(tmp_path, [], LABELS, words)

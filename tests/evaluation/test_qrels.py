@@ -97,7 +97,7 @@ def test_oddities_are_counted_and_named() -> None:
             {"q": {"d": 1}},
             ["q"],
             ["e"],
-            "the qrels judge no stored document for any of the queries",
+            "they name documents such as d, and those of the collection are e",
         ),
         ({"q": {"d": 0}}, ["q"], ["d"], "no judgement has a grade of 1 or more"),
     ],
