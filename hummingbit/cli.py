@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
 from http import HTTPStatus
@@ -179,6 +179,25 @@ class SuggestingParser(argparse.ArgumentParser):
         name = "/".join(action.option_strings) or action.metavar or action.dest
         known = ", ".join(choices)
         raise argparse.ArgumentError(None, f"{name}: there is no {value!r}{hint}; known: {known}")
+
+
+class LateParser(SuggestingParser):
+    """A parser whose options are added when they are needed, by `configure`."""
+
+    configure: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def add_options(self) -> None:
+        """Add the options, unless they were added."""
+        configure, self.configure = self.configure, None
+        if configure is not None:
+            configure(self)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse as others do, with all options."""
+        self.add_options()
+        return super().parse_known_args(args, namespace)
 
 
 # The ``hummingbit`` command. Each sub-command opens something, calls it and prints the result.
@@ -453,7 +472,19 @@ def _drop_output() -> None:
 def whole_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands with a one-word name, with all their options."""
     names = [name for name in COMMANDS if " " not in name]
-    return _parser(names, names, in_help=True)
+    parser = _parser(names, names, in_help=True)
+    _add_all_options(parser)
+    return parser
+
+
+def _add_all_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of experiments, which their parsers add when they are used."""
+    if isinstance(parser, LateParser):
+        parser.add_options()
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public way to them
+        if isinstance(action, _DescribedParsers):
+            for command in action.choices.values():
+                _add_all_options(command)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

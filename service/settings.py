@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
@@ -28,6 +28,13 @@ from hummingbit.encoder.text_features import VARIABLE
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.data_folder import DataFolderLocation, check_postgres_address
 from hummingbit.index.names import MAX_K, Backend, check_backend
+from hummingbit.service.declared_settings import (
+    DECLARED,
+    LogFormat,
+    LogLevel,
+    Trainer,
+    flag_of,
+)
 
 ENV_PREFIX = "HUMMINGBIT_"
 MIN_KEY_LENGTH = 32
@@ -59,151 +66,67 @@ Seconds = Annotated[float, Field(ge=0, le=86_400)]
 Key = Annotated[SecretStr | None, AfterValidator(_check_key)]
 
 
+def _declared(name: str) -> Any:
+    """Return the default and the description of a field."""
+    declared = DECLARED[name]
+    return Field(default=declared.default, description=declared.description)
+
+
 class Settings(BaseSettings):
     """The settings of the service; ``Settings()`` has the defaults, whatever the environment."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENV_PREFIX)
 
-    data_dir: Path = Field(
-        default=Path(), description="the folder that holds encoders/ and collections/"
-    )
-    create: bool = Field(
-        default=False,
-        description="create the data folder if it is missing, also beside other files",
-    )
-    host: str = Field(default="127.0.0.1", description="the address to listen on")
-    port: int = Field(default=8000, ge=0, le=65_535, description="the port; 0 for any free one")
+    data_dir: Path = _declared("data_dir")
+    create: bool = _declared("create")
+    host: str = _declared("host")
+    port: Annotated[int, Field(ge=0, le=65_535)] = _declared("port")
 
-    workers: int = Field(
-        default=0,
-        ge=0,
-        le=256,
-        description="processes that answer searches, beside one that writes; 0 for a single"
-        " process that does both",
-    )
-    read_only: bool = Field(
-        default=False,
-        description="serve without writing or locking; follow the service that writes",
-    )
+    workers: Annotated[int, Field(ge=0, le=256)] = _declared("workers")
+    read_only: bool = _declared("read_only")
 
-    backend: Annotated[Backend, BeforeValidator(check_backend)] = Field(
-        default="local",
-        description="where collections are stored: local, in data_dir, or on a server, postgres",
+    backend: Annotated[Backend, BeforeValidator(check_backend)] = _declared("backend")
+    postgres_uri: Annotated[str | None, AfterValidator(_check_postgres_uri)] = _declared(
+        "postgres_uri"
     )
-    postgres_uri: Annotated[str | None, AfterValidator(_check_postgres_uri)] = Field(
-        default=None,
-        description="the address of PostgreSQL, postgresql://USER@HOST:PORT/DATABASE, without the"
-        " password",
-    )
-    postgres_password: SecretStr | None = Field(
-        default=None,
-        description="the password for PostgreSQL (default: that of PGPASSWORD or ~/.pgpass)",
-    )
+    postgres_password: SecretStr | None = _declared("postgres_password")
 
-    keys_file: Path | None = Field(
-        default=None,
-        description="the file with the hashes of the keys (default: keys.json in data_dir)",
-    )
-    admin_key: Key = Field(default=None, description="a key with the role admin")
-    write_key: Key = Field(default=None, description="a key with the role write")
-    read_key: Key = Field(default=None, description="a key with the role read")
+    keys_file: Path | None = _declared("keys_file")
+    admin_key: Key = _declared("admin_key")
+    write_key: Key = _declared("write_key")
+    read_key: Key = _declared("read_key")
 
-    max_body_bytes: Count = Field(
-        default=1 << 20, description="largest body, except of bulk requests"
-    )
-    max_bulk_body_bytes: Count = Field(
-        default=16 << 20, description="largest body with documents or labelled queries"
-    )
-    max_snapshot_bytes: Count = Field(
-        default=16 << 30, description="largest snapshot that can be uploaded"
-    )
-    max_response_bytes: Count = Field(
-        default=64 << 20, description="largest response; a larger one is refused"
-    )
-    max_payload_values: Count = Field(
-        default=100_000, description="keys, entries and values in the payload of a document"
-    )
-    max_limit: int = Field(default=MAX_K, ge=1, le=MAX_K, description="hits in a search")
+    max_body_bytes: Count = _declared("max_body_bytes")
+    max_bulk_body_bytes: Count = _declared("max_bulk_body_bytes")
+    max_snapshot_bytes: Count = _declared("max_snapshot_bytes")
+    max_response_bytes: Count = _declared("max_response_bytes")
+    max_payload_values: Count = _declared("max_payload_values")
+    max_limit: Annotated[int, Field(ge=1, le=MAX_K)] = _declared("max_limit")
 
-    max_requests: Count = Field(
-        default=320, description="requests under way; further ones return 429"
-    )
-    max_held_bytes: Count = Field(
-        default=256 << 20,
-        description="large bodies being received, all together; and as many of long responses",
-    )
-    concurrent_long_reads: Count = Field(
-        default=8,
-        description="evaluations, encodings and batches at a time; single searches overtake them",
-    )
-    concurrent_jobs: Count = Field(
-        default=1,
-        description="long jobs at a time: reindexing, snapshots, compaction, large bulks",
-    )
-    concurrent_short_jobs: Count = Field(
-        default=1, description="short jobs at a time: verifications, small bulks"
-    )
-    concurrent_analyses: Count = Field(
-        default=2,
-        description="maps and searches for near-duplicates at a time, and as many evaluations;"
-        " one of each key",
-    )
-    jobs_per_key: Count = Field(
-        default=32, description="unfinished jobs of one key; further ones return 429"
-    )
-    job_bytes_per_key: Count = Field(
-        default=512 << 20,
-        description="files of one key's jobs; the oldest finished jobs make room",
-    )
-    kept_jobs: Count = Field(
-        default=1000, description="finished jobs of one key that are remembered"
-    )
-    training: Literal["here", "elsewhere"] = Field(
-        default="here",
-        description="who trains for retraining jobs: a process of this machine, which needs the"
-        " extra train, or `hummingbit label train` elsewhere, on the same data_dir",
-    )
-    allowed_hosts: str = Field(
-        default="",
-        description="names that the header Host may have, separated by commas; * for"
-        " any (default: any if there are keys, otherwise the names of this machine)",
-    )
-    cors_origin: str = Field(
-        default="",
-        description="origins whose web pages may use the service, separated by commas, such as"
-        " https://console.example (default: only its own)",
-    )
-    max_connections: Count = Field(default=1024, description="open connections")
-    max_connections_per_address: Count = Field(
-        default=256, description="open connections from one address; raise it behind a proxy"
-    )
-    idle_timeout: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        default=30.0, description="seconds in which a client must send the headers of a request"
-    )
-    write_timeout: Annotated[float, Field(gt=0, le=86_400)] = Field(
-        default=30.0,
-        description="seconds in which a client must take something of a response, on Linux",
-    )
-    request_timeout: Seconds = Field(
-        default=60.0, description="seconds until a response; 0 for no timeout"
-    )
-    shutdown_delay: Seconds = Field(
-        default=0.0,
-        description="seconds from a stop signal, when /readyz turns 503, until the port closes",
-    )
-    shutdown_grace: Seconds = Field(
-        default=25.0, description="seconds that running requests have to finish on shutdown"
-    )
+    max_requests: Count = _declared("max_requests")
+    max_held_bytes: Count = _declared("max_held_bytes")
+    concurrent_long_reads: Count = _declared("concurrent_long_reads")
+    concurrent_jobs: Count = _declared("concurrent_jobs")
+    concurrent_short_jobs: Count = _declared("concurrent_short_jobs")
+    concurrent_analyses: Count = _declared("concurrent_analyses")
+    jobs_per_key: Count = _declared("jobs_per_key")
+    job_bytes_per_key: Count = _declared("job_bytes_per_key")
+    kept_jobs: Count = _declared("kept_jobs")
+    training: Trainer = _declared("training")
+    allowed_hosts: str = _declared("allowed_hosts")
+    cors_origin: str = _declared("cors_origin")
+    max_connections: Count = _declared("max_connections")
+    max_connections_per_address: Count = _declared("max_connections_per_address")
+    idle_timeout: Annotated[float, Field(gt=0, le=86_400)] = _declared("idle_timeout")
+    write_timeout: Annotated[float, Field(gt=0, le=86_400)] = _declared("write_timeout")
+    request_timeout: Seconds = _declared("request_timeout")
+    shutdown_delay: Seconds = _declared("shutdown_delay")
+    shutdown_grace: Seconds = _declared("shutdown_grace")
 
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="the lowest level that is logged"
-    )
-    log_format: Literal["json", "text"] = Field(default="json", description="format of log lines")
-    access_log: bool = Field(default=True, description="log a line for every request")
-    traces_endpoint: str | None = Field(
-        default=None,
-        description="the OTLP/HTTP address for OpenTelemetry traces, ending in /v1/traces",
-    )
+    log_level: LogLevel = _declared("log_level")
+    log_format: LogFormat = _declared("log_format")
+    access_log: bool = _declared("access_log")
+    traces_endpoint: str | None = _declared("traces_endpoint")
 
     # Limits that are the same everywhere.
 
@@ -312,11 +235,6 @@ def load_settings(
         return Configuration(Settings(**values), origins)
     except ValidationError as error:
         raise SettingsError(_explain(error, origins)) from None
-
-
-def flag_of(name: str) -> str:
-    """Return the flag of a setting."""
-    return "--" + name.replace("_", "-")
 
 
 def settings_to_toml(configuration: Configuration) -> list[str]:

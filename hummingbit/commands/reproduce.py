@@ -7,6 +7,7 @@ can add its own through the entry-point group :data:`GROUP`.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -14,15 +15,17 @@ from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hummingbit
+from hummingbit.cli import LateParser, as_sentence
 from hummingbit.commands.options import OptionError
 from hummingbit.commands.printing import print_json
 from hummingbit.foundation.errors import install_command
 
 GROUP = "hummingbit.experiments"
 NEEDED = install_command("train", group="experiments")
+_SUMMARY = re.compile(r'^SUMMARY = "(.+)"$', re.MULTILINE)
 WITHOUT_CHECKOUT = (
     "experiments are not installed: run them from a checkout of hummingbit, with the extra train"
 )
@@ -34,29 +37,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
     An experiment that lacks a package is listed too; running it gives an error that names the
     package. Without a checkout there is none, and the command says so.
     """
-    if not _experiments():
+    experiments = _experiments()
+    if not experiments:
         parser.prefix_chars = "\0"
         refuse_to_run(parser, WITHOUT_CHECKOUT)
         return
-    experiments = parser.add_subparsers(dest="experiment", required=True, metavar="NAME")
-    for name in sorted(_experiments()):
-        try:
-            module = load_experiment(name)
-        except OptionError as error:
-            # No argument begins with NUL, so this parser accepts any options.
-            unavailable = experiments.add_parser(
-                name, help=str(error), prefix_chars="\0", add_help=False
-            )
-            refuse_to_run(unavailable, f"reproduce {error}")
-            continue
-        needs = f"the extra train{getattr(module, 'NEEDS', '')}"
-        sub_parser = experiments.add_parser(
-            name,
-            help=module.SUMMARY,
-            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}."
-            f" It runs from a checkout of hummingbit and needs {needs}.",
-        )
-        configure_experiment(module, sub_parser)
+    parsers = parser.add_subparsers(
+        dest="experiment", required=True, metavar="NAME", parser_class=LateParser
+    )
+    for name, experiment in sorted(experiments.items()):
+        # Most experiments import torch.
+        late = parsers.add_parser(name, help=experiment.summary())
+        late.configure = partial(_configure_named, name)
+
+
+def _configure_named(name: str, parser: argparse.ArgumentParser) -> None:
+    """Import an experiment and add its options; if that fails, running it gives an error."""
+    try:
+        module = load_experiment(name)
+    except OptionError as error:
+        parser.prefix_chars = "\0"  # no argument begins with it, so any options are accepted
+        refuse_to_run(parser, f"reproduce {error}")
+        return
+    needs = f"the extra train{getattr(module, 'NEEDS', '')}"
+    runs = f"It runs from a checkout of hummingbit and needs {needs}."
+    parser.description = f"{as_sentence(module.SUMMARY)} {runs}"
+    configure_experiment(module, parser)
 
 
 def load_experiment(name: str) -> Any:
@@ -65,10 +71,10 @@ def load_experiment(name: str) -> Any:
     Raises:
         OptionError: if it is not installed, or a package that it needs is not.
     """
-    load = _experiments().get(name)
-    if load is not None:
+    found = _experiments().get(name)
+    if found is not None:
         try:
-            experiment = load()
+            experiment = found.load()
             # Parts of an experiment are imported when their options are added.
             experiment.configure(argparse.ArgumentParser(add_help=False))
         except ModuleNotFoundError as error:
@@ -77,10 +83,18 @@ def load_experiment(name: str) -> Any:
     raise OptionError(f"there is no experiment {name}; {WITHOUT_CHECKOUT}")
 
 
-def _experiments() -> dict[str, Callable[[], Any]]:
-    """Return what loads each experiment, by its name."""
-    experiments: dict[str, Callable[[], Any]] = {
-        entry.name: entry.load for entry in entry_points(group=GROUP)
+class _Experiment(NamedTuple):
+    """How to load an experiment, and what to list of it before."""
+
+    load: Callable[[], Any]
+    summary: Callable[[], str]
+
+
+def _experiments() -> dict[str, _Experiment]:
+    """Return the experiments by name."""
+    experiments = {
+        entry.name: _Experiment(entry.load, partial(str, entry.value))
+        for entry in entry_points(group=GROUP)
     }
     root = Path(hummingbit.__file__).parents[1]
     modules = sorted((root / "experiments").glob("*/experiment.py"))
@@ -89,8 +103,15 @@ def _experiments() -> dict[str, Callable[[], Any]]:
     for path in modules:
         module = f"experiments.{path.parent.name}.experiment"
         name = path.parent.name.replace("_", "-")
-        experiments.setdefault(name, partial(import_module, module))
+        found = _Experiment(partial(import_module, module), partial(_summary_in, path))
+        experiments.setdefault(name, found)
     return experiments
+
+
+def _summary_in(path: Path) -> str:
+    """Return the summary of an experiment, which is a line of its module, without importing it."""
+    found = _SUMMARY.search(path.read_text(encoding="utf-8"))
+    return found[1] if found else ""
 
 
 def configure_experiment(experiment: Any, parser: argparse.ArgumentParser) -> None:

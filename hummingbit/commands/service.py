@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args
 
 from hummingbit.commands.options import (
     OptionError,
@@ -24,6 +24,7 @@ from hummingbit.commands.printing import add_json, print_json, print_result
 from hummingbit.deferred import deferred_imports
 from hummingbit.foundation.errors import counted
 from hummingbit.foundation.slices import rare_collections
+from hummingbit.service.declared_settings import DECLARED, SECRETS, Declared, flag_of
 from hummingbit.service.schemas.responses import JobInfo, JobState
 
 with deferred_imports():
@@ -36,9 +37,6 @@ with deferred_imports():
         settings_to_toml,
     )
 
-# These have no flags, because anybody who lists the machine's processes can read flags.
-SECRETS = ("admin_key", "write_key", "read_key", "postgres_password")
-
 
 def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = None) -> None:
     """Add ``--config`` and a flag for every setting, or for those of `names`.
@@ -46,29 +44,28 @@ def add_settings(parser: argparse.ArgumentParser, names: Sequence[str] | None = 
     Other settings come from the environment, the file and the defaults. Values are checked together
     with those.
     """
-    from hummingbit.service.settings import Settings, flag_of  # noqa: PLC0415 - not every command has settings
-
     add_option(
         parser, "--config FILE", "a TOML file of settings (default: $HUMMINGBIT_CONFIG)", type=Path
     )
-    for name in names or Settings.model_fields:
+    for name in names or DECLARED:
         if name in SECRETS:
             continue
-        field = Settings.model_fields[name]
-        text = (field.description or "").replace("%", "%%")
-        if "default:" not in text and field.default is not None:
-            text += f" (default: {str(field.default).replace('%', '%%')})"
-        value: dict[str, Any] = {"metavar": _metavar(name, field.annotation)}
-        if field.annotation is bool:
+        setting = DECLARED[name]
+        text = setting.description
+        if "default:" not in text and setting.default is not None:
+            text += f" (default: {setting.default})"
+        value: dict[str, Any] = {"metavar": _metavar(name, setting)}
+        if isinstance(setting.default, bool):
             value = {"action": argparse.BooleanOptionalAction}
-        parser.add_argument(flag_of(name), default=argparse.SUPPRESS, help=text, **value)
+        help_text = text.replace("%", "%%")
+        parser.add_argument(flag_of(name), default=argparse.SUPPRESS, help=help_text, **value)
 
 
-def _metavar(name: str, annotation: Any) -> str:
+def _metavar(name: str, setting: Declared) -> str:
     """Return what the help shows as the value of a setting: N, the choices, or a word."""
-    if annotation in (int, float):
+    if isinstance(setting.default, int | float):
         return "N"
-    choices = get_args(annotation) if get_origin(annotation) is Literal else ()
+    choices = setting.choices
     return "{" + ",".join(choices) + "}" if choices else name.rpartition("_")[2].upper()
 
 
@@ -78,7 +75,7 @@ def read_settings(args: argparse.Namespace) -> Configuration:
     Raises:
         SettingsError: if a name is unknown, a value is invalid, or the file cannot be read.
     """
-    flags = {name: value for name, value in vars(args).items() if name in Settings.model_fields}
+    flags = {name: value for name, value in vars(args).items() if name in DECLARED}
     return load_settings(flags, args.config)
 
 

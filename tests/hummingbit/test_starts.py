@@ -11,10 +11,8 @@ from hummingbit.commands.options import SUFFIXES_OF_COLUMNS, SUFFIXES_OF_LINES
 from hummingbit.corpus.readers import FORMATS
 
 HEAVY = ("numpy", "scipy", "pydantic", "torch", "sklearn", "httpx", "orjson", "sqlite3")
-# The flags of these are the fields of a pydantic model, or they list the experiments.
-WITH_SETTINGS = ("serve", "config", "keys", "ready")
-WITH_EXPERIMENTS = ("reproduce", "leaderboard")
-LIGHT = [name for name in COMMANDS if name not in {*WITH_SETTINGS, *WITH_EXPERIMENTS}]
+# Its options are those of an experiment, which is imported.
+LIGHT = [name for name in COMMANDS if name != "leaderboard"]
 
 
 def imported_by(program: str) -> set[str]:

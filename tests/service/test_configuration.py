@@ -4,12 +4,14 @@ import argparse
 import json
 import re
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pytest
 
 from hummingbit.cli import main
-from hummingbit.commands.service import SECRETS, add_settings, read_settings
+from hummingbit.commands.service import add_settings, read_settings
 from hummingbit.index.engines import kernel
+from hummingbit.service.declared_settings import DECLARED, SECRETS
 from hummingbit.service.server import tell_of_missing_kernel
 from hummingbit.service.settings import Settings, SettingsError, load_settings, settings_to_toml
 
@@ -129,6 +131,10 @@ def test_every_setting_that_is_no_secret_has_a_flag() -> None:
     add_settings(parser)
     flags = {action.dest for action in parser._actions} - {"help", "config"}
     assert flags == set(Settings.model_fields) - set(SECRETS)
+    assert [*DECLARED] == [*Settings.model_fields]
+    for name, field in Settings.model_fields.items():
+        is_choice = get_origin(field.annotation) is Literal
+        assert DECLARED[name].choices == (get_args(field.annotation) if is_choice else ())
     assert all(re.search("key|token|password", name) for name in SECRETS)
     parsed = parser.parse_args(["--request-timeout", "2.5", "--no-access-log"])
     assert read_settings(parsed).settings.request_timeout == 2.5
