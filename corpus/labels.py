@@ -13,6 +13,7 @@ from hummingbit.foundation.errors import abbreviate
 
 SEVERAL = (list, tuple, set, frozenset)
 """The types of several labels; arrays, and columns of data frames, are several, too."""
+_ID_RULE = "it must be a text or a whole number"
 
 
 def is_missing(value: Any) -> bool:
@@ -55,8 +56,11 @@ def id_of(value: Any) -> str | None:
     """
     is_boolean = type(value).__name__.startswith("bool")
     if is_boolean or (_is_fraction(value) and not is_missing(value) and not _is_whole(value)):
-        raise ValueError(f"is {abbreviate(value)}; it must be a text or a whole number")
-    return name_of(value)
+        raise ValueError(f"is {abbreviate(value)}; {_ID_RULE}")
+    try:
+        return name_of(value)
+    except ValueError:
+        raise ValueError(f"is {abbreviate(value)}; {_ID_RULE}") from None
 
 
 def names_of(value: Any) -> tuple[str, ...]:

@@ -47,6 +47,10 @@ def install_encoder(folder: DataFolder, encoder: SemanticHasher | str | Path, na
         source = Path(scratch) / name
         if isinstance(encoder, str | Path):
             source, name = Path(encoder), Path(encoder).resolve().name
+            if not source.is_dir():
+                known = ", ".join(encoders.names()) or "none"
+                rule = f"it must be one of the data folder ({known}), or the folder of one"
+                raise InputError("encoder", f"is {str(encoder)!r}; {rule}")
         elif hasattr(encoder, "save"):
             encoder.save(source)
         else:

@@ -410,7 +410,9 @@ class SemanticHasher:
         if kind == "pandas":
             import pandas as pd  # noqa: PLC0415 - an extra
 
-            return pd.DataFrame(codes, columns=names, index=getattr(X, "index", None))
+            # A list has an `index`, too, which is a method.
+            index = X.index if isinstance(X, pd.DataFrame | pd.Series) else None
+            return pd.DataFrame(codes, columns=names, index=index)
         import polars as pl  # noqa: PLC0415 - not needed otherwise
 
         return pl.DataFrame(codes, schema=names)

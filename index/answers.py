@@ -23,7 +23,14 @@ from hummingbit.index.payloads import PayloadSelection, select_fields
 from hummingbit.index.query_syntax import both
 from hummingbit.index.questions import Question
 from hummingbit.index.records import StoredDocument, StoredPayload
-from hummingbit.index.search import Hit, QueryResult, SearchResult, explain_no_groups, with_warnings
+from hummingbit.index.search import (
+    Hit,
+    QueryResult,
+    SearchResult,
+    explain_no_groups,
+    explain_no_values,
+    with_warnings,
+)
 
 _WRITTEN_APART = frozenset(
     "generation ranking recognized_terms next_cursor query_code groups facets facets_over".split()
@@ -54,8 +61,10 @@ def explained_answer(
     options: SearchOptions,
     seconds: float,
 ) -> dict[str, Any]:
-    """Return the response that :func:`search_answer` does, with why a first page is empty."""
+    """Return the response that :func:`search_answer` does, with why parts of it are empty."""
     answer = search_answer(collection, result, position, options, seconds)
+    facets = () if result.facets is None else result.facets[position]
+    answer = with_warnings(answer, explain_no_values(collection, facets))
     groups = answer.get("groups")
     if answer["hits"] or groups or options.cursor is not None or options.offset:
         return answer

@@ -8,6 +8,7 @@
     ``forest -"random forest"``       no document with the phrase
     ``label:numpy year:1990``         documents whose payload has these values
     ``customer.plan:"Pro 2"``         the field ``plan`` inside ``customer`` has this value
+    ``"Order date":2024``             a field whose name has spaces or other signs
     ``price:<50``, ``price:>=10``     numbers, or dates, below or above another
     ``price:[10 TO 50]``, ``10..50``  from one to another, both included; ``{10 TO 50}`` is
                                       without them, and ``*`` or nothing leaves an end open
@@ -16,6 +17,7 @@
     ``id:a17``                        the document with this id, if no payload has a field ``id``
     ``-brand:Sony``                   documents whose payload has no such value
     ``brand:Sony OR year:2024``       at least one of the conditions that ``OR`` stands between
+    ``NOT brand:Sony``, ``NOT word``  as ``-brand:Sony``, ``-word``, unless all is in capitals
     ================================  =====================================================
 
 Everything else is words. Words in quotes and after ``+`` match as they are, without others of
@@ -63,14 +65,16 @@ MAX_FIELDS = 8
 """Conditions on further fields are words, since each field is looked for in the documents."""
 
 _TOKEN = WordExpression(
-    r"""(?<!\S)(?P<minus>-)?"(?P<phrase>[^"]*?\w[^"]*)"(?!\w)"""
+    r"""(?<!\S)(?P<not>-)?(?:"(?P<quoted>[^"]*?\w[^"]*)"|(?P<field>(?:[^\W\d_]|_)(?:\w|[.-])*))"""
+    r""":(?P<value>(?:[<>]=?|=)?"[^"]+"|[\[{]\s*\S+\s+TO\s+\S+?\s*[\]}]|(?![:/\\])[^\s"]+)(?!\S)"""
+    r"""|(?<!\S)(?P<minus>-)?"(?P<phrase>[^"]*?\w[^"]*)"(?!\w)"""
     r"""|(?<!\S)\+(?P<exact>[^\W\d_]\w+)(?!\S)"""
     r"""|(?<!\S)-(?P<excluded>[^\W\d_]\w{2,})(?!\S)"""
-    r"""|(?<!\S)(?P<not>-)?(?P<field>(?:[^\W\d_]|_)(?:\w|[.-])*):(?P<value>"""
-    r"""(?:[<>]=?|=)?"[^"]+"|[\[{]\s*\S+\s+TO\s+\S+?\s*[\]}]|(?![:/\\])[^\s"]+)(?!\S)"""
 )
 _WORD = WordExpression(r"\w")
-_OR = "OR"
+_OR, _NOT = "OR", "NOT"
+_NEGATED = re.compile(rf'(?<!\S){_NOT}\s+(?=["\w])')
+_OPERATOR = re.compile(rf"\b(?:{_OR}|AND|{_NOT})\b")
 _CONDITION = "\0"
 """What stands for a condition until the words around it are read; it is no part of a word."""
 _JOINED = re.compile(rf"(?<={_CONDITION})\s+(?:{_OR}|AND)\s+(?={_CONDITION})")
@@ -109,7 +113,7 @@ class QueryText:
 
 def has_signs(text: str) -> bool:
     """Tell quickly whether a text may have a syntax."""
-    return not _SIGNS.isdisjoint(text) or not text.isascii()
+    return not _SIGNS.isdisjoint(text) or _NOT in text or not text.isascii()
 
 
 def read_query_text(text: str, has_field: Callable[[str], bool]) -> QueryText:
@@ -118,7 +122,10 @@ def read_query_text(text: str, has_field: Callable[[str], bool]) -> QueryText:
     if len(text) > LONGEST_TYPED or "\n" in text or not has_signs(text):
         return QueryText(text)
     reader = _Reader(has_field)
-    rest = _TOKEN.of(text).sub(reader.read, text)
+    signed = text
+    if _NOT in text and not _OPERATOR.sub("", text).isupper():
+        signed = _NEGATED.sub("-", text)
+    rest = _TOKEN.of(signed).sub(reader.read, signed)
     words = " ".join(_JOINED.sub("", rest).replace(_CONDITION, " ").split())
     phrases, excluded, conditions = reader.phrases, reader.excluded, reader.conditions
     if not _WORD.of(words).search(words):  # nothing is left to search for
@@ -151,9 +158,11 @@ class _Reader:
         if phrase := match["phrase"] or match["exact"]:
             self.phrases.append(phrase)
             return f" {phrase} "
-        name, value = match["field"], match["value"]
+        name, value = match["field"] or match["quoted"], match["value"]
         if reason := self._why_unread(name):
             self.unread[match[0]] = reason
+            if match["quoted"]:
+                self.phrases.append(name)
             return match[0]
         conditions = [condition_of(field, value) for field in self._fields[name]]
         condition = _any(conditions) if conditions else HasId((_unquoted(value),))

@@ -940,17 +940,32 @@ def explain_empty(
 
     `are_all` tells whether these are all documents; otherwise the sentences say how many they are.
     Conditions inside ``not`` are left out, and so are those that only ask whether a field exists.
+    Of several ways to read a bound, as a number and as a date, the sentence is about the first.
     """
     if not payloads:
         return []
-    conditions = dict.fromkeys(_conditions(filter_))
-    held = {
-        field: _values_in(payloads, field)
-        for field in {condition.field for condition in conditions}
-    }
     number = "" if are_all else f"{len(payloads):,}"
-    sentences = [_sentence(condition, held[condition.field], number) for condition in conditions]
-    return [sentence for sentence in sentences if sentence]
+    return [*_reasons(filter_, payloads, number)]
+
+
+def _reasons(filter_: Filter, payloads: Sequence[Mapping[str, Any]], number: str) -> dict[str, str]:
+    """Return why a filter cannot be met: sentences, and after each the field that it is about."""
+    if isinstance(filter_, And):
+        reasons = [_reasons(part, payloads, number) for part in filter_.parts]
+        return {sentence: field for found in reasons for sentence, field in found.items()}
+    if isinstance(filter_, Or):
+        reasons = [_reasons(part, payloads, number) for part in filter_.parts]
+        if not all(reasons):  # one of them may be met
+            return {}
+        of_fields: dict[str, str] = {}
+        for found in reasons:
+            for sentence, field in found.items():
+                of_fields.setdefault(field, sentence)
+        return {sentence: field for field, sentence in of_fields.items()}
+    if not isinstance(filter_, ValueCondition):
+        return {}
+    sentence = _sentence(filter_, _values_in(payloads, filter_.field), number)
+    return {sentence: filter_.field} if sentence else {}
 
 
 ValueCondition = AnyOf | InRange | HasText
@@ -1023,14 +1038,6 @@ def _values_in(payloads: Sequence[Mapping[str, Any]], field: str) -> list[Scalar
     """Return the values that a field holds, or None if no payload has it."""
     values = [value for payload in payloads if (value := read_field(payload, field)) is not None]
     return [scalar for value in values for scalar in scalars_of(value)] if values else None
-
-
-def _conditions(filter_: Filter) -> Iterator[ValueCondition]:
-    if isinstance(filter_, And | Or):
-        for part in filter_.parts:
-            yield from _conditions(part)
-    elif isinstance(filter_, ValueCondition):
-        yield filter_
 
 
 def _values(condition: ValueCondition) -> tuple[Scalar, ...]:

@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> None:
         print_json(answer)
         return
     groups = answer.get("groups", [])
-    _print_notes(answer, found_any=bool(answer["hits"] or groups))
+    _print_notes(answer, args.text, found_any=bool(answer["hits"] or groups))
     fields = [] if args.no_payload else args.payload_fields
     print_hits(answer["hits"], fields=fields)
     for group in groups:
@@ -169,7 +169,7 @@ def _print_completions(args: argparse.Namespace) -> None:
             print(without_controls(completion))
 
 
-def _print_notes(answer: Mapping[str, Any], *, found_any: bool) -> None:
+def _print_notes(answer: Mapping[str, Any], text: str | None, *, found_any: bool) -> None:
     """Print why there are no hits, and which words of the query were read as others, or unknown."""
     warnings, corrected = answer.get("warnings", []), answer.get("corrected", [])
     print_warnings(warnings)
@@ -177,7 +177,9 @@ def _print_notes(answer: Mapping[str, Any], *, found_any: bool) -> None:
         print(f"corrected {unknown!r} to {known!r}", file=sys.stderr)
     if answer.get("recognized_terms") == 0:
         outcome = "" if found_any or warnings else ", so the search finds nothing"
-        print(f"the encoder knows no word of the query{outcome}", file=sys.stderr)
+        has_word = text is None or any(map(str.isalnum, text))
+        what = "the encoder knows no word of the query" if has_word else "the query has no word"
+        print(f"{what}{outcome}", file=sys.stderr)
     elif not found_any and not warnings:
         print("the search finds nothing", file=sys.stderr)
     for word, others in answer.get("expanded", {}).items():

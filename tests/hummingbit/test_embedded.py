@@ -289,6 +289,21 @@ def test_a_loaded_encoder_is_no_encoder_of_a_collection(
         assert texts.n_bits == loaded.n_bits
 
 
+def test_an_unknown_encoder_is_told_from_those_there_are(
+    tmp_path: Path, hasher: SemanticHasher
+) -> None:
+    with pytest.raises(InputError, match=r"encoder: is 'nope'; it must be one of .* \(none\), or"):
+        Collection.create(tmp_path, "texts", encoder="nope")
+    Collection.create(tmp_path, "one", encoder=hasher).close()
+    with pytest.raises(InputError, match=r"of the data folder \(one\), or the folder of one$"):
+        Collection.create(tmp_path, "texts", encoder="nope")
+
+
+def test_an_id_that_is_none_says_what_ids_are(collection: Collection) -> None:
+    with pytest.raises(InputError, match=r"it must be a text or a whole number"):
+        collection.get(["0", "1"])  # type: ignore[arg-type]
+
+
 def test_collections_of_one_folder_are_open_together(
     tmp_path: Path, hasher: SemanticHasher
 ) -> None:

@@ -169,6 +169,15 @@ def test_bits_come_with_names_for_pandas() -> None:
     assert list(frame.columns)[:2] == ["semantichasher0", "semantichasher1"]
 
 
+def test_texts_of_a_list_and_of_a_series_come_as_a_frame() -> None:
+    hasher = SemanticHasher(n_bits=8, method="lsh").set_output(transform="pandas").fit(TEXTS)
+    rows = pd.Series(TEXTS[:3], index=["a", "b", "c"])
+    assert [*hasher.transform(rows).index] == ["a", "b", "c"]
+    of_list = hasher.transform(TEXTS[:3])
+    assert [*of_list.index] == [0, 1, 2]
+    np.testing.assert_array_equal(of_list, hasher.transform(rows))
+
+
 @pytest.mark.parametrize(
     ("make", "X", "y", "message"),
     [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hummingbit import Collection, SemanticHasher
 from hummingbit.encoder.analyzers import VISIBLE
 from hummingbit.foundation.errors import InputError
-from hummingbit.index.filters import AnyOf
+from hummingbit.index.filters import AnyOf, parse_filter
 from hummingbit.index.query_syntax import QueryText, read_query_text
 from hummingbit.index.records import Query
 
@@ -47,6 +47,9 @@ def test_phrases_exclusions_and_conditions_limit_every_ranking(
     assert "2" in found("random forest -regressor")
     assert "0" not in found('letter -"dead letter"')
     assert found("forest label:a") <= {"1", "3"}
+    assert "3" not in found("random forest NOT regressor")
+    assert "0" not in found('letter NOT "dead letter"')
+    assert "3" in found("RANDOM FOREST NOT REGRESSOR")
     assert "3" in found("random forest -regressor", syntax="plain")
     assert {"0", "1"} <= found('"dead letter"', syntax="plain")
 
@@ -95,7 +98,13 @@ PAYLOADS: list[dict[str, Any]] = [
     {"brand": "Acme", "price": 12, "released": "2024-09-08T10:30:00Z", "label": "toys"},
     {"brand": "SONY", "price": 499, "released": "2023-12-31", "labels": ["toys", "phones"]},
     {"brand": "Bosch Pro", "price": 10, "released": "2024-10-01", "due": None, "year": 2024},
-    {"brand": "Bosch", "first-name": "HB-0840", "is_new": True, "due": "soon"},
+    {
+        "brand": "Bosch",
+        "first-name": "HB-0840",
+        "is_new": True,
+        "due": "soon",
+        "order no. (old)": 17,
+    },
 ]
 
 
@@ -151,6 +160,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Collection:
         ("brand:Acme OR brand:Bosch OR price:499", "124"),
         ("brand:Sony AND price:<50 OR -price:*", "0"),
         ("price:10..50 brand:Acme OR label:phones", "1"),
+        ("NOT brand:sony", "134"),
+        ("price:<50 AND NOT brand:Sony", "13"),
+        ("NOT customer.plan:pro NOT label:toys", "34"),
+        ('"order no. (old)":17', "4"),
+        ('-"order no. (old)":17 price:<50', "013"),
     ],
 )
 @pytest.mark.parametrize("ranking", ["bm25", None])
@@ -214,11 +228,34 @@ def test_a_condition_that_is_read_as_words_is_said(collection: Collection) -> No
     assert alike[0] == alike[1]
 
 
+def test_a_facet_that_no_document_has_is_said_beside_hits(shop: Collection) -> None:
+    def said(*fields: str) -> object:
+        facets = [{"field": field} for field in fields]
+        answer = shop.backend.answer(Query(text="drill"), {"limit": 3, "facets": facets})
+        assert answer["hits"]
+        return answer.get("warnings")
+
+    assert said("brand", "colour") == ["facets: no document has the field 'colour'"]
+    assert said("due") is None
+
+
 def test_a_condition_that_no_document_can_meet_is_said(collection: Collection) -> None:
     collection.backend.set_indexed_fields(["label", "shelf"])
     said = ["filter: no document has the field 'shelf'"]
     assert warned(collection, "random shelf:a") == [said] * 2
     collection.backend.set_indexed_fields(["label"])
+
+
+def test_a_bound_that_may_be_a_number_or_a_year_is_explained_once(tmp_path: Path) -> None:
+    collection = Collection.create(tmp_path, "bills", encoder=None)
+    collection.add(["a drill"], payloads=[{"cost": "12,50 €", "sold": "2024-05-01"}])
+    said = ["filter: 'cost' holds strings; 1000 finds numbers only"]
+    assert warned(collection, "drill cost:>1000") == [said] * 2
+    assert warned(collection, "drill sold:>2030") == [[]] * 2
+    both = ["filter: 'cost' holds strings; 1000 finds numbers only"]
+    both.append("filter: no document has the field 'year'")
+    filter_ = parse_filter({"or": [{"field": "cost", "gt": 1000}, {"field": "year", "eq": 1}]})
+    assert collection.backend.explain_no_hits(filter_) == both
 
 
 @given(st.text(max_size=80))

@@ -427,7 +427,7 @@ def test_a_collection_has_a_ranking_of_its_own(
             "only the ranking 'hamming' takes one",
         ),
         ("PATCH ", {"ranking": "x"}, "/ranking", "must be one of hamming"),
-        ("PATCH ", {}, "/", ""),
+        ("PATCH ", {}, "", "is empty; it must have ranking"),
     ],
 )
 def test_a_ranking_that_cannot_be_is_pointed_to(  # noqa: PLR0917 - the cases above

@@ -217,6 +217,10 @@ def test_what_a_search_did_not_recognize_is_said(
         "",
         "the encoder knows no word of the query, so the search finds nothing\n",
     )
+    for text in ("", " ?! ", "👍"):
+        assert hummingbit("search", "c", text) == 0
+        said = "the query has no word, so the search finds nothing\n"
+        assert capsys.readouterr() == ("", said)
 
 
 def test_near_duplicates_are_listed_and_deleted(
