@@ -275,7 +275,7 @@ def _merged(errors: Sequence[FieldError], in_unions: Sequence[bool]) -> list[Fie
         first, more = _VALUE.fullmatch(before["message"]), _VALUE.fullmatch(message)
         if first and more and first[1] == more[1] and more[2] not in first[2]:
             before["message"] += f" or {more[2]}"
-    return merged
+    return [*merged]
 
 
 def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> Sequence[str]:

@@ -54,7 +54,7 @@ function Occupancy({ codes, stats }) {
   return html`<${Panel} title="Documents per code" what="How many codes belong to 1, to 2–3, to 4–7, … documents. Codes have collapsed if there are few of them, each with many documents.">
     <div class="inside stack">
       <${Bars} label="Codes by their number of documents" values=${steps.map(([, held]) => held)} names=${names} xLabel="documents per code" tip=${(value, place) => `${plural(value, "code")} with ${names[place]} ${names[place] === "1" ? "document" : "documents"}`} />
-      <${Verdict} good=${share < 0.05}>${plural(codes.distinct_codes, "distinct code")} for ${plural(codes.documents, "document")}. ${count(codes.alone)} codes belong to one document each; the most frequent code belongs to ${plural(largest, "document")}, ${percent(share)} of all.<//>
+      <${Verdict} good=${share < 0.05 || largest === 1}>${plural(codes.distinct_codes, "distinct code")} for ${plural(codes.documents, "document")}. ${count(codes.alone)} codes belong to one document each; the most frequent code belongs to ${plural(largest, "document")}, ${percent(share)} of all.<//>
     </div><//>`;
 }
 
