@@ -34,6 +34,8 @@ from tests.support.encoders import random_texts, text_encoder
 if TYPE_CHECKING:
     from hummingbit.index.backend import CollectionBackend
 
+# A fifth of what other properties have: each writes and searches two collections.
+EXAMPLES = settings().max_examples // 5
 OWN = parse_filter({"field": "tenant", "eq": "own"})
 TEXTS = [
     "amber and basalt are found in copper mines, bread and cheese in the kitchen",
@@ -229,7 +231,7 @@ def tenants(
         yield Tenants(alone, among)
 
 
-@settings(max_examples=20, suppress_health_check=[*HealthCheck])
+@settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck])
 @given(
     foreign=FOREIGN,
     later=FOREIGN,

@@ -15,7 +15,7 @@ import pytest
 from hummingbit import Client, Collection, ServedCollection
 from hummingbit.cli import main
 from hummingbit.errors import ServiceError
-from tests.support.service import SECONDS, client_of, make_data_folder, serving_process
+from tests.support.service import SECONDS, client_of, make_data_folder, service_with_keys
 
 NOTES = "/v1/collections/notes"
 
@@ -31,15 +31,13 @@ def rows_in_file(data: Path) -> int:
         return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
 def test_documents_expire_at_a_service(tmp_path: Path, workers: int) -> None:
     data = make_data_folder(tmp_path)
-    with (
-        serving_process(data, "--workers", str(workers)) as (_, url),
-        client_of(url) as http,
-    ):
+    with service_with_keys(data, workers) as (url, key), client_of(url) as http:
+        http.headers["X-API-Key"] = key
         assert http.put(NOTES, json={"encoder": "words"}).status_code == 201
-        soon = time.time() + 2.5
+        soon = time.time() + 1
         documents = [
             {"id": "a", "text": "moon", "expires_at": soon},
             {"id": "b", "text": "moon", "ttl_seconds": 3600},
@@ -80,7 +78,7 @@ def test_documents_expire_at_a_service(tmp_path: Path, workers: int) -> None:
 
 def test_the_client_and_the_library_say_when_documents_expire(tmp_path: Path) -> None:
     data = make_data_folder(tmp_path)
-    with serving_process(data) as (_, url), Client(url) as client:
+    with service_with_keys(data, workers=0) as (url, key), Client(url, key) as client:
         client.create_collection("notes", encoder="words")
         notes = ServedCollection(client, "notes")
         notes.add(["moon", "tide"], ids=["a", "b"], ttl_seconds=3600)

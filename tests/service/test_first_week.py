@@ -58,7 +58,7 @@ def letters() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
-    """Serve the letters from two workers that ask for a key."""
+    """Serve the letters from a worker that asks for a key."""
     data = tmp_path_factory.mktemp("parish")
     hasher = SemanticHasher(n_bits=64, method="lsh").fit([text for _, text, *_ in LETTERS] * 5)
     hasher.save(data / "encoders" / "letters-64")

@@ -98,6 +98,7 @@ def stored_ids(client: httpx.Client) -> set[str]:
             return ids
 
 
+@pytest.mark.faults
 def test_a_killed_service_loses_nothing_and_holds_nobody_up(
     postgres_uri: str, tmp_path: Path
 ) -> None:
@@ -145,6 +146,7 @@ def test_readiness_follows_the_server(tmp_path: Path) -> None:
         assert {*stream.acknowledged} <= stored_ids(client)
 
 
+@pytest.mark.faults
 def test_a_standby_takes_over_with_all_that_was_acknowledged(tmp_path: Path) -> None:
     with own_server() as server, ExitStack() as stack:
         (tmp_path / "reader").mkdir()

@@ -98,11 +98,19 @@ def serving_process(
 
 
 @contextmanager
-def service_with_keys(data_dir: Path, workers: int = 2) -> Iterator[tuple[str, str]]:
-    """Serve a data folder from workers that ask for a key; yield the address and a key."""
-    key = create_key(Settings(data_dir=data_dir).keys_path, "tests", "admin")
-    with serving_process(data_dir, "--workers", str(workers)) as (_, address):
-        yield address, key
+def service_with_keys(data_dir: Path, workers: int = 1) -> Iterator[tuple[str, str]]:
+    """Serve a data folder, asking for a key; yield the address and a key.
+
+    It is served by a process that writes and so many workers, or by this process if there are none.
+    """
+    settings = Settings(data_dir=data_dir)
+    key = create_key(settings.keys_path, "tests", "admin")
+    if workers:
+        with serving_process(data_dir, "--workers", str(workers)) as (_, address):
+            yield address, key
+    else:
+        with running_service(data_dir, settings) as client:
+            yield str(client.base_url), key
 
 
 def client_of(address: str) -> httpx.Client:

@@ -202,7 +202,7 @@ def test_a_service_recommends_as_the_library_does(
     flags = "codes --like d1 --like d2 --unlike d5 --strategy best_score --limit 7 --json".split()
     assert main(["search", *flags, "--data-dir", str(data)]) == 0
     assert [hit["id"] for hit in json.loads(capsys.readouterr().out)["hits"]] == expected.ids
-    with service_with_keys(data) as (url, key), Client(url, key) as client:
+    with service_with_keys(data, workers=0) as (url, key), Client(url, key) as client:
         served = ServedCollection(client, "codes")
         found = served.recommend(["d1", "d2"], ["d5"], strategy="best_score", limit=7)
         assert (found.ids, found.ranking) == (expected.ids, "best_score")

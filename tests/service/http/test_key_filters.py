@@ -27,6 +27,8 @@ from hummingbit.service.http.keys import KeysError, create_key
 from hummingbit.service.settings import Settings
 from tests.support.service import SECONDS, make_data_folder, running_app, service_with_keys
 
+# A fifth of what other properties have: there are many operations, and each asks a service twice.
+EXAMPLES = settings().max_examples // 5
 OWN_WORDS = ["amber", "basalt", "copper"]
 OTHER_WORDS = ["xylem", "yarrow", "zinnia"]
 SECRETS = ("xylem", "yarrow", "zinnia", "other-", "beta")
@@ -60,7 +62,7 @@ class Tenant(NamedTuple):
 def tenant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
     path = make_data_folder(tmp_path_factory.mktemp("tenants"))
     # One worker: another follows a collection that is made anew only after a moment.
-    with service_with_keys(path, workers=1) as (url, admin):
+    with service_with_keys(path) as (url, admin):
         own = parse_filter({"field": "tenant", "eq": "alpha"})
         key = create_key(path / "keys.json", "own", "write", collections=["notes"], filter=own)
         reader = create_key(path / "keys.json", "r", "read", collections=["notes"], filter=own)
@@ -262,7 +264,7 @@ def test_no_answer_holds_anything_of_the_other_tenant(tenant: Tenant, operation:
         before = others(everything)
         statuses = set()
 
-        @settings(max_examples=25, suppress_health_check=[*HealthCheck], deadline=None)
+        @settings(max_examples=EXAMPLES, suppress_health_check=[*HealthCheck], deadline=None)
         @given(requests)
         def check(request: Request) -> None:
             answer = send(http, *request)
@@ -592,7 +594,7 @@ def test_keys_with_a_filter_are_made_on_the_command_line(
     ids = ["--filter", '{"has_id": ["a"]}', "--collection", "notes"]
     assert main([*create, *ids]) != 0
     assert "payload fields" in capsys.readouterr().err
-    with service_with_keys(tmp_path) as (url, _):
+    with service_with_keys(tmp_path, workers=0) as (url, _):
         assert main([*create, "--collection", "notes", *condition]) == 0
         key = capsys.readouterr().out.strip()
         with Client(url, key) as client:

@@ -352,18 +352,26 @@ def test_numbers_and_texts_that_are_none(service: Service, body: bytes, status: 
 def test_a_body_beyond_the_limit_ends_the_request_and_not_the_service(
     service: Service, frame: Callable[..., bytes]
 ) -> None:
-    answers = service.ask(frame(SEARCH, b" " * (2 << 20)) + LAST)
-    check(answers[0], 413, "body_too_large")
-    with service.connect() as one:  # a body without end
-        one.sendall(SEARCH + CHUNKED + b"\r\n")
-        try:
-            for _ in range(100):
-                one.sendall(b"%x\r\n%b\r\n" % (1 << 20, b" " * (1 << 20)))
-        except (BrokenPipeError, ConnectionResetError, TimeoutError):
-            pass
-        answers = answers_in(read_all(one))
-    assert not answers or answers[0].status == 413
-    assert service.client.get("/livez").status_code == 200
+    first, *_ = service.ask(frame(SEARCH, b" " * (2 << 20)) + LAST)
+    check(first, 413, "body_too_large")
+
+
+def test_a_body_without_end(tmp_path: Path) -> None:
+    with_longer_limits(lambda limit: check_endless_body(tmp_path / str(limit), limit), 1.0)
+
+
+def check_endless_body(path: Path, limit: float) -> None:
+    with limited_service(path, request_timeout=limit, idle_timeout=2 * limit) as service:
+        with service.connect() as one:
+            one.sendall(SEARCH + CHUNKED + b"\r\n")
+            try:
+                for _ in range(100):
+                    one.sendall(b"%x\r\n%b\r\n" % (1 << 20, b" " * (1 << 20)))
+            except (BrokenPipeError, ConnectionResetError, TimeoutError):
+                pass
+            answers = answers_in(read_all(one))
+        assert not answers or answers[0].status == 413
+        assert service.client.get("/livez").status_code == 200
 
 
 # What takes too long.

@@ -33,6 +33,7 @@ from tests.support.service import (
 
 QUIET = ("--no-access-log", "--log-level", "warning")
 WORKERS = ("--workers", "2", *QUIET)
+ONE_WORKER = ("--workers", "1", *QUIET)
 SECONDS = 120.0
 CODE = "00ff00ff"
 LAST_CONTENTS = 3
@@ -125,28 +126,26 @@ def possible_histories(threads: Sequence[Persistent]) -> Iterator[list[soak.Writ
         yield sorted([*made.values(), *unacknowledged])
 
 
-def run(data_dir: Path, clients: int, seconds: float) -> dict[str, int]:
-    with serving_process(data_dir, *WORKERS) as (process, address):
-        with client_of(address) as client:
-            create(client)
-        threads = soak.soak(address, clients, seconds, seed=1)
-        process.terminate()
-        assert process.wait(SECONDS) == 0
-    return soak.check(threads)
+def run(address: str, clients: int, seconds: float) -> dict[str, int]:
+    with client_of(address) as client:
+        client.delete(soak.PATH)
+        create(client)
+    return soak.check(soak.soak(address, clients, seconds, seed=1))
 
 
-def test_every_answer_is_exact_while_others_write(tmp_path: Path) -> None:
+def test_every_answer_is_exact_while_others_write(service: str) -> None:
     # A busy machine may answer no search in so short a time.
-    assert any(run(tmp_path / str(n), clients=8, seconds=n)["searches"] for n in (0.3, 3, 25))
+    assert any(run(service, clients=8, seconds=n)["searches"] for n in (0.3, 3, 25))
 
 
 @pytest.mark.soak
-def test_every_answer_is_exact_for_minutes(tmp_path: Path) -> None:
+def test_every_answer_is_exact_for_minutes(service: str) -> None:
     seconds = float(os.environ.get("SOAK_SECONDS", "120"))
-    found = run(tmp_path, 32, seconds)
+    found = run(service, 32, seconds)
     print(f"2 workers, {seconds:g} s:", ", ".join(f"{n:,} {x}" for x, n in found.items()))
 
 
+@pytest.mark.faults
 def test_whoever_is_killed_is_replaced_and_no_answer_is_wrong(tmp_path: Path) -> None:
     with serving_process(tmp_path, *WORKERS) as (process, address):
         with client_of(address) as client:
@@ -177,6 +176,7 @@ def test_whoever_is_killed_is_replaced_and_no_answer_is_wrong(tmp_path: Path) ->
     assert [] in wrong, min(wrong, key=len)[0]
 
 
+@pytest.mark.faults
 def test_processes_end_with_their_supervisor(tmp_path: Path) -> None:
     with serving_process(tmp_path, *WORKERS) as (process, _):
         pids = children(process.pid)
@@ -353,7 +353,7 @@ def test_a_connection_ends_where_the_writer_leaves_a_body_unread(service: str) -
 
 
 def test_who_sends_slowly_keeps_nobody_from_the_writer(tmp_path: Path) -> None:
-    settings = ("--workers", "1", "--max-connections-per-address", "1000", *QUIET)
+    settings = ("--max-connections-per-address", "1000", *ONE_WORKER)
     path = "/v1/collections/c"
     head = f"PUT {path}/documents HTTP/1.1\r\nContent-Length: 99\r\nContent-Type: application/json"
     with serving_process(tmp_path, *settings) as (_, address), client_of(address) as client:
@@ -397,7 +397,7 @@ def test_keys_are_checked_wherever_an_answer_is_made(
 ) -> None:
     monkeypatch.setenv("HUMMINGBIT_READ_KEY", "r" * 40)
     monkeypatch.setenv("HUMMINGBIT_ADMIN_KEY", "a" * 40)
-    with serving_process(tmp_path, *WORKERS) as (_, address), client_of(address) as client:
+    with serving_process(tmp_path, *ONE_WORKER) as (_, address), client_of(address) as client:
         for path in ("/v1/collections", "/v1/jobs", "/metrics", "/v1/access"):
             check_problem(client.get(path), 401, "unauthorized")
             assert client.get(path, headers={"X-API-Key": "r" * 40}).status_code == 200
@@ -407,11 +407,12 @@ def test_keys_are_checked_wherever_an_answer_is_made(
         check_problem(reader, 403, "forbidden")
 
 
+@pytest.mark.faults
 def test_a_replacement_knows_that_there_was_a_key_and_stopped_processes_end(
     tmp_path: Path,
 ) -> None:
     keys, paths = tmp_path / "keys.json", ("/v1/collections/c", "/v1/jobs")
-    with serving_process(tmp_path, "--workers", "1", *QUIET) as (process, address):
+    with serving_process(tmp_path, *ONE_WORKER) as (process, address):
 
         def statuses() -> list[int]:
             with client_of(address) as client:
@@ -434,8 +435,9 @@ def test_a_replacement_knows_that_there_was_a_key_and_stopped_processes_end(
         assert process.wait(SECONDS) == 0
 
 
+@pytest.mark.faults
 def test_who_the_writer_does_not_answer_is_told_so_in_time(tmp_path: Path) -> None:
-    settings = ("--workers", "1", "--request-timeout", "1", *QUIET)
+    settings = ("--request-timeout", "1", *ONE_WORKER)
     path = "/v1/collections/c/documents"
     json_body = "Content-Type: application/json\r\nContent-Length"
     with serving_process(tmp_path, *settings) as (process, address):
@@ -466,7 +468,7 @@ def test_readers_of_a_folder_that_another_service_writes(service: str, folder: P
     with client_of(service) as writer:
         create(writer, path)
         with (
-            serving_process(folder, "--read-only", *WORKERS) as (_, other),
+            serving_process(folder, "--read-only", *ONE_WORKER) as (_, other),
             client_of(other) as reader,
         ):
             body = {"documents": [{"id": "a", "code": CODE, "payload": {"label": "x"}}]}

@@ -240,6 +240,7 @@ def test_an_interruption_keeps_what_is_served_and_leaves_nothing_of_learning(
         assert job["state"] == "cancelled"
 
 
+@pytest.mark.faults
 def test_learning_survives_a_kill(tmp_path: Path, learned: Path) -> None:
     write_file(tmp_path / "notes.jsonl")
     with quickstart(tmp_path, free_port()) as process:
