@@ -211,7 +211,9 @@ def test_a_public_model_finds_what_has_no_word_in_common(tmp_path: Path) -> None
         "The telescope found water around a distant star.",
     ] * 4
     folder = public_model(tmp_path / "minilm")
-    hasher = SemanticHasher(n_bits=32, model=folder, settings={"hybrid_weight": 3.0})
+    hasher = SemanticHasher(
+        n_bits=32, model=folder, settings={"hybrid_weight": 3.0, "precision": "float32"}
+    )
     hasher.fit(documents)
     asked = ["cat taking a nap", "how do I make bread", "weather forecast", "soccer goals"]
     bits = np.where(np.unpackbits(hasher.transform(documents[:8]), axis=1) > 0, 1.0, -1.0)

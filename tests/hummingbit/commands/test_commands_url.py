@@ -510,47 +510,25 @@ def test_a_collection_of_a_service_is_evaluated_as_one_of_a_folder(tmp_path: Pat
     assert there.per_query == here.per_query
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["search", "c", "x", "--limit", "0"], "--limit: is 0"),
-        (["search", "c", "x", "--rescore", "bm25", "--oversample", "0"], "oversample"),
-        (["search", "c", "x", "--codes-weight", "-3"], "--codes-weight: "),
-        (["search", "c", "--code", "zz"], "--code: 'zz' is not"),
-        (["index", "rank", "c", "--weight", "-1"], "--weight: is -1"),
-        (["label", "set", "c", "absent", "a"], "ID: there is no document 'absent'"),
-        (
-            ["index", "build", "e", "corpus.jsonl", "--no-encoder", "--language", "x"],
-            "--language: ",
-        ),
-    ],
-)
 def test_what_is_wrong_is_named_as_the_command_line_names_it(
-    ask: Ask,
-    corpus: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    message: str,
+    ask: Ask, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(corpus.parent)
     ask("index", "build", "c", "corpus.jsonl", "--encoder", "words")
-    assert message in ask(*arguments, status=2)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--rankings", "hamming+bm25", "--oversample", "0"], "oversample"),
-        (["--rankings", "bm25+vectors"], "--rankings: by is 'vectors'"),
-        (["--relevant-from", "0"], "--relevant-from"),
-        (["--codes-weights", "-1"], "--codes-weights: has -1"),
-    ],
-)
-def test_what_cannot_be_measured_is_named_as_the_command_line_names_it(
-    ask: Ask, corpus: Path, options: list[str], message: str
-) -> None:
-    ask("index", "build", "c", str(corpus), "--encoder", "words")
-    assert message in ask("evaluate", "c", "--queries", str(corpus), *options, status=2)
+    for command, message in (
+        ("search c x --limit 0", "--limit: is 0"),
+        ("search c x --rescore bm25 --oversample 0", "oversample"),
+        ("search c x --codes-weight -3", "--codes-weight: "),
+        ("search c --code zz", "--code: 'zz' is not"),
+        ("index rank c --weight -1", "--weight: is -1"),
+        ("label set c absent a", "ID: there is no document 'absent'"),
+        ("index build e corpus.jsonl --no-encoder --language x", "--language: "),
+        ("evaluate c --queries corpus.jsonl --rankings hamming+bm25 --oversample 0", "oversample"),
+        ("evaluate c --queries corpus.jsonl --rankings bm25+vectors", "--rankings: by is 'vectors"),
+        ("evaluate c --queries corpus.jsonl --relevant-from 0", "--relevant-from"),
+        ("evaluate c --queries corpus.jsonl --codes-weights -1", "--codes-weights: has -1"),
+    ):
+        assert message in ask(*command.split(), status=2), command
 
 
 @pytest.mark.parametrize(

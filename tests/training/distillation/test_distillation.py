@@ -21,6 +21,8 @@ from hummingbit.training.teachers import Teacher, TeacherError
 from tests.support.corpora import TOPICS, topic_documents, topic_vectors
 
 RECIPE = DistillationRecipe(n_bits=16, epochs=24, hidden=24, max_terms=100)
+# What is the same after any number of epochs.
+SHORT = replace(RECIPE, epochs=3)
 
 
 def unlabelled(data: TrainingData) -> TrainingData:
@@ -44,6 +46,13 @@ def corpus() -> TrainingData:
 def student(corpus: TrainingData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("encoders") / "student"
     distill(unlabelled(corpus), topic_teacher(corpus), RECIPE, out, progress=False)
+    return out
+
+
+@pytest.fixture(scope="module")
+def short(corpus: TrainingData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("encoders") / "short"
+    distill(unlabelled(corpus), topic_teacher(corpus), SHORT, out, progress=False)
     return out
 
 
@@ -81,14 +90,14 @@ def test_the_artifact_names_its_teacher_and_the_level_reached(
 
 
 def test_labels_that_were_not_shown_judge_the_student(
-    corpus: TrainingData, student: Path, tmp_path: Path
+    corpus: TrainingData, short: Path, tmp_path: Path
 ) -> None:
     teacher = topic_teacher(corpus)
-    seen = distill(corpus, teacher, RECIPE, tmp_path / "s", progress=False)
+    seen = distill(corpus, teacher, SHORT, tmp_path / "s", progress=False)
     assert seen.validation["queries"] == 40
     assert seen.validation["classifier_baseline"] is None
     assert seen.labelled_ids == ()
-    for mine, other in zip(seen.encoder.layers, load_encoder(student).layers, strict=True):
+    for mine, other in zip(seen.encoder.layers, load_encoder(short).layers, strict=True):
         np.testing.assert_array_equal(mine.weight, other.weight)
 
 
@@ -97,7 +106,7 @@ class BrokenOffError(Exception):
 
 
 def test_an_interrupted_run_ends_bit_for_bit_in_the_student_of_another_run(
-    corpus: TrainingData, student: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: TrainingData, short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, teacher = unlabelled(corpus), topic_teacher(corpus)
     monkeypatch.setattr("hummingbit.training.loop._SECONDS_BETWEEN_CHECKPOINTS", 0.0)
@@ -110,14 +119,14 @@ def test_an_interrupted_run_ends_bit_for_bit_in_the_student_of_another_run(
 
     monkeypatch.setattr(CoherenceLoss, "__call__", interrupted)
     with pytest.raises(BrokenOffError):
-        distill(data, teacher, RECIPE, tmp_path / "s", progress=False)
+        distill(data, teacher, SHORT, tmp_path / "s", progress=False)
     monkeypatch.setattr(CoherenceLoss, "__call__", whole)
     assert (tmp_path / "s.checkpoint").exists()
     other = replace(teacher, fingerprint="0" * 64)
     with pytest.raises(CheckpointError, match="other settings or data"):
-        distill(data, other, RECIPE, tmp_path / "s", progress=False)
-    resumed = distill(data, teacher, RECIPE, tmp_path / "s", progress=False)
-    assert resumed.encoder.fingerprint == load_encoder(student).fingerprint
+        distill(data, other, SHORT, tmp_path / "s", progress=False)
+    resumed = distill(data, teacher, SHORT, tmp_path / "s", progress=False)
+    assert resumed.encoder.fingerprint == load_encoder(short).fingerprint
 
 
 def test_all_methods_hold_out_the_same_and_distillation_shows_no_label(

@@ -193,9 +193,14 @@ def test_what_is_no_codes_of_documents_is_refused(tmp_path: Path) -> None:
         read_ids(io.BytesIO(b'"a"\n7\n'), "f.ids")
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
+def test_mistakes_are_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("flat", "few"):
+        write_index(data / name, faiss.IndexBinaryFlat(N_BITS), CODES)
+    Path("few.ids").write_text('"a"\n')
+    with DataFolder(data, writable=True) as folder:
+        folder.create_collection("c8", n_bits=8)
+        folder.create_collection("words", n_bits=0)
+    for command, message in (
         ("index export c --lists 4", "--lists: is for --faiss"),
         ("index export c other --faiss f", "other: is one file too many"),
         ("index export c --faiss f --lists 60", "it must be from 1 to 59"),
@@ -205,19 +210,9 @@ def test_what_is_no_codes_of_documents_is_refused(tmp_path: Path) -> None:
         ("index import c --faiss flat --vector-field v", "--vector-field: cannot be combined"),
         ("index import c8 --faiss flat", "flat: has codes of 64 bits; the collection's have 8"),
         ("index import n --faiss few", "few.ids: has 1 id; the codes have numbers from 0 to 59"),
-    ],
-)
-def test_mistakes_are_named(
-    data: Path, capsys: pytest.CaptureFixture[str], command: str, message: str
-) -> None:
-    for name in ("flat", "few"):
-        write_index(data / name, faiss.IndexBinaryFlat(N_BITS), CODES)
-    Path("few.ids").write_text('"a"\n')
-    with DataFolder(data, writable=True) as folder:
-        folder.create_collection("c8", n_bits=8)
-        folder.create_collection("words", n_bits=0)
-    assert hummingbit(*command.split()) == 2
-    assert message in capsys.readouterr().err
+    ):
+        assert hummingbit(*command.split()) == 2, command
+        assert message in capsys.readouterr().err
     with DataFolder(data, writable=False) as folder:
         assert "n" not in folder.collections()
         assert len(folder.collection("c")) == N - 1

@@ -65,9 +65,8 @@ def test_a_search_that_is_reranked(data: Path, capsys: pytest.CaptureFixture[str
     assert f"{found['hits'][0]['id']}\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_bad_input_is_explained(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
         (["search", "c", "x", "--filter", "{"], "--filter: is not valid JSON: "),
         (["search", "c", "x", "--filter", "3"], "filter: is 3; it must be {"),
         (["search", "c", "x", "--cursor", "abc"], "cursor: is 'abc'; it must be the next_cursor"),
@@ -84,16 +83,12 @@ def test_a_search_that_is_reranked(data: Path, capsys: pytest.CaptureFixture[str
         (["index", "fields", "c", "a\0b"], "indexed_fields: is 'a\\x00b'; it must not contain NUL"),
         (["index", "fields", "c", "a", "--none"], "--none: cannot be combined with fields"),
         (["index", "drop", "absent"], "there is no collection 'absent'"),
-    ],
-)
-def test_bad_input_is_explained(
-    data: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    capsys.readouterr()
-    assert hummingbit(*arguments) == 2
-    printed = capsys.readouterr().err
-    assert message in printed
-    assert printed.count("\n") == 1
+    ):
+        capsys.readouterr()
+        assert hummingbit(*arguments) == 2, arguments
+        printed = capsys.readouterr().err
+        assert message in printed
+        assert printed.count("\n") == 1
 
 
 def test_adding_again_passes_over_what_is_there(

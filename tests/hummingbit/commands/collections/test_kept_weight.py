@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,13 +21,14 @@ TEXTS = random_texts(40)
 
 @pytest.fixture(params=["--data-dir", "--url"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[str]]:
-    """Where there is a collection, made by the command line or a service alike."""
+    """Where there are two collections, made by the command line or a service alike."""
     folder = tmp_path / "data"
     write_artifact(folder / "encoders" / "e", text_encoder(), TEXTS)
     write_artifact(folder / "encoders" / "other", text_encoder(64, seed=1), TEXTS)
     with DataFolder(folder, writable=True) as data:
         documents = [Document(f"d{at}", text) for at, text in enumerate(TEXTS)]
-        data.create_collection("c", encoder="e").upsert(documents)
+        for name in ("own", "kept"):
+            data.create_collection(name, encoder="e").upsert(documents)
     if request.param == "--data-dir":
         yield ["--data-dir", str(folder)]
         return
@@ -34,32 +36,36 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[str]]
         yield ["--url", str(client.base_url)]
 
 
-@pytest.mark.parametrize("weight", ["2.5", "encoder"])
 @pytest.mark.parametrize("way", ["export", "snapshot", "reindex"])
 def test_a_copy_ranks_as_its_collection(
-    where: list[str], tmp_path: Path, way: str, weight: str, capsys: pytest.CaptureFixture[str]
+    where: list[str], tmp_path: Path, way: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["index", "rank", "c", "asymmetric", "--weight", weight, *where]) == 0
-    file = str(tmp_path / "file")
-    commands = {
-        "export": (["index", "export", "c", file], ["index", "import", "copy", file]),
-        "snapshot": (
-            ["snapshot", "create", "c", "--out", file],
-            ["snapshot", "restore", file, "copy"],
-        ),
-        "reindex": (["reindex", "c", "--encoder", "other", "--into", "copy"],),
-    }
-    for command in commands[way]:
-        assert main([*command, *where]) == 0
-    for name in ("c", "copy"):
+    def stats(name: str) -> tuple[str, float | None]:
         capsys.readouterr()
         assert main(["index", "stats", name, *where, "--json"]) == 0
-        stats = json.loads(capsys.readouterr().out)
-        assert stats["ranking"] == "asymmetric"
-        assert stats["own_hybrid_weight"] == (None if weight == "encoder" else 2.5)
-    for name in ("c", "copy") if way != "reindex" else ():
-        search = ["search", name, TEXTS[3], "--ranking", "hybrid", "--json", *where]
-        assert main(search) == 0
+        found = json.loads(capsys.readouterr().out)
+        return found["ranking"], found["own_hybrid_weight"]
+
+    def hits(name: str) -> list[dict[str, Any]]:
+        capsys.readouterr()
+        assert main(["search", name, TEXTS[3], "--ranking", "hybrid", "--json", *where]) == 0
+        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["hits"]
+        return found
+
+    for name, weight in (("own", "2.5"), ("kept", "encoder")):
+        assert main(["index", "rank", name, "asymmetric", "--weight", weight, *where]) == 0
+        copy, file = f"copy-of-{name}", str(tmp_path / name)
+        commands = {
+            "export": (["index", "export", name, file], ["index", "import", copy, file]),
+            "snapshot": (
+                ["snapshot", "create", name, "--out", file],
+                ["snapshot", "restore", file, copy],
+            ),
+            "reindex": (["reindex", name, "--encoder", "other", "--into", copy],),
+        }
+        for command in commands[way]:
+            assert main([*command, *where]) == 0
+        expected = ("asymmetric", None if weight == "encoder" else 2.5)
+        assert stats(name) == stats(copy) == expected
     if way != "reindex":
-        first, second = capsys.readouterr().out.strip().split("\n{\n")
-        assert json.loads(first)["hits"] == json.loads("{\n" + second)["hits"]
+        assert hits("own") == hits("copy-of-own")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hummingbit import Client
 from hummingbit.cli import main
 from hummingbit.service.jobs import training_process
+from hummingbit.service.jobs.store import JobStore
 from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import check_problem, running_service, wait_for_job
@@ -30,9 +32,7 @@ def fill(client: httpx.Client, name: str = "notes") -> None:
     client.put(path, json={"documents": documents}).raise_for_status()
 
 
-def test_words_alone_become_codes_without_leaving_the_service(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_words_alone_become_codes_without_leaving_the_service(tmp_path: Path) -> None:
     with running_service(tmp_path) as client:
         fill(client)
         body = {"method": "itq", "settings": {"n_bits": 16, "seed": 3}, "into": "notes-2"}
@@ -46,14 +46,10 @@ def test_words_alone_become_codes_without_leaving_the_service(
         recipe = client.get("/v1/encoders/notes-2").json()["metadata"]["recipe"]
         assert (recipe["method"], recipe["n_bits"], recipe["seed"]) == ("itq", 16, 3)
 
-        command = ["index", "train", "notes", "--method", "lsh", "--set", "n_bits=16"]
-        assert main([*command, "--url", str(client.base_url), "--json"]) == 0
-        trained = json.loads(capsys.readouterr().out)
-        assert (trained["encoder"], trained["n_bits"]) == ("notes", 16)
-        assert client.get("/v1/encoders/notes").json()["n_bits"] == 16
 
-
-def test_labels_choose_the_method_and_an_alias_moves(tmp_path: Path) -> None:
+def test_labels_choose_the_method_and_an_alias_moves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     encoder = text_encoder(64, seed=1)
     with (
         running_service(tmp_path, Settings(training="elsewhere")) as client,
@@ -72,6 +68,14 @@ def test_labels_choose_the_method_and_an_alias_moves(tmp_path: Path) -> None:
         assert own.aliases() == {"notes": "notes-2"}
         own.take_back(job["id"])
         assert own.aliases() == {"notes": "notes-1"}
+
+        command = ["index", "train", "notes-1", "--method", "lsh", "--set", "n_bits=16"]
+        assert main([*command, "--url", str(client.base_url), "--json"]) == 0
+        trained = json.loads(capsys.readouterr().out)
+        assert (trained["encoder"], trained["n_bits"]) == ("notes-1", 64)
+    with closing(JobStore(tmp_path / "jobs" / "jobs.sqlite")) as store:
+        spec = store.last(1, kind="train")[0].spec
+    assert (spec["method"], spec["settings"]) == ("lsh", {"n_bits": 16})
 
 
 def test_what_training_reads_are_texts_and_labels(tmp_path: Path) -> None:
