@@ -58,7 +58,7 @@ check: $(VENV)/.dev ## Lint, types and import arrows
 .PHONY: test
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev ## Run the test suite of what is installed
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadscope --ignore tests/experiments
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadscope --ignore tests/experiments --ignore tests/console
 
 .PHONY: reproduce-tests
 reproduce-tests: export PYTHONDONTWRITEBYTECODE :=

@@ -14,19 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.core.result import Ok
-from schemathesis.schemas import APIOperation
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from hummingbit.service.settings import Settings
 from tests.support.service import SECONDS, client_of, make_data_folder, running_service
@@ -34,13 +23,6 @@ from tests.support.service import SECONDS, client_of, make_data_folder, running_
 REQUESTS = 20_000
 SLOW_SECONDS = 1.0
 NAMES = {"collections": ["words", "codes"], "encoders": ["words", "numbers"]}
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 DEEP = 50_000
 RAW: dict[str, bytes] = {
     "nothing": b"",
@@ -65,22 +47,6 @@ RAW: dict[str, bytes] = {
     "zero bytes": b"\x00" * 100,
     "pickle": b"\x80\x04K\x01.",
 }
-
-
-@schemathesis.serializer("application/x-ndjson")
-def json_lines(_: Any, value: Any) -> bytes:
-    """Write a made-up body as lines."""
-    if isinstance(value, bytes):
-        return value
-    lines = value if isinstance(value, list) else [value]
-    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
-    return "\n".join(written).encode("utf-8", "surrogatepass")
-
-
-@schemathesis.serializer("application/x-tar")
-def file(_: Any, value: Any) -> bytes:
-    """Write a made-up body as it is, or as what can be made of it."""
-    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
 @dataclass
@@ -111,21 +77,16 @@ def make_collections(client: httpx.Client) -> None:
     client.put("/v1/collections/words/documents", json={"documents": documents})
 
 
-def operations(client: httpx.Client) -> list[APIOperation[Any, Any, Any, Any]]:
-    schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
-    found = [
-        operation.ok() for operation in schema.get_all_operations() if isinstance(operation, Ok)
-    ]
-    assert len(found) == len(list(schema.get_all_operations())), "the description is invalid"
-    return found
-
-
 def ask_from_the_description(client: httpx.Client, examples: int) -> Tally:
     """Make up `examples` requests for every operation, half of them as they should not be."""
+    from tests.support.described_requests import (  # noqa: PLC0415 - it says why
+        CHECKS,
+        operations,
+        requests_of,
+    )
+
     tally, base = Tally(), str(client.base_url).rstrip("/")
     for operation in operations(client):
-        good = operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
-        bad = operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
 
         @settings(
             max_examples=examples,
@@ -134,7 +95,7 @@ def ask_from_the_description(client: httpx.Client, examples: int) -> Tally:
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
-        @given(case=good | bad, known=st.booleans(), pick=st.integers(0, 1))
+        @given(case=requests_of(operation), known=st.booleans(), pick=st.integers(0, 1))
         def ask(case: Any, known: bool, pick: int) -> None:
             kind = case.path.split("/")[2] if case.path.startswith("/v1/") else ""
             if known and kind in NAMES and "name" in case.path_parameters:
@@ -182,6 +143,8 @@ def test_bytes_that_are_no_requests(fuzzed: httpx.Client) -> None:
 
 @pytest.mark.fuzz
 def test_twenty_thousand_requests(fuzzed: httpx.Client) -> None:
+    from tests.support.described_requests import operations  # noqa: PLC0415 - it says why
+
     count = len(operations(fuzzed))
     # Of operations without parameters there are only so many requests.
     tally = ask_from_the_description(fuzzed, examples=-(-2 * REQUESTS // count))
