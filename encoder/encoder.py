@@ -279,11 +279,10 @@ class Encoder:
 
     def knows(self, word: str) -> bool:
         """Tell whether a word in lower case, or one with its stem, is one of those it learned."""
-        return any(
-            features.knows(word)
-            for features in (self.features, self.words)
-            if isinstance(features, TextFeatures | LanguageModel)
-        )
+        features, words = self.features, self.words
+        if isinstance(features, TextFeatures | LanguageModel) and features.knows(word):
+            return True
+        return words is not None and words.knows(word)
 
     def correct(self, word: str) -> str | None:
         """Return the known word one edit from a word that it does not know, or None."""

@@ -275,7 +275,7 @@ class TextFeatures:
 
     def knows(self, word: str) -> bool:
         """Tell whether a term of a word is in the vocabulary."""
-        return any(term in self._columns for term in self.analyzer.terms(word))
+        return not self._columns.keys().isdisjoint(self.analyzer.terms(word))
 
     def correct(self, word: str) -> str | None:
         """Return the known word one edit from a word, or None; see :class:`.Speller`."""

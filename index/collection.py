@@ -34,6 +34,7 @@ from hummingbit.index.encoding import (
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.facets import (
+    Facet,
     FacetResult,
     RankedGroups,
     SortField,
@@ -136,9 +137,9 @@ def check_encoder(description: Description, encoder: Encoder | None) -> None:
 
 def _is_ascii_text(query: Query) -> bool:
     """Tell whether a query is an ASCII text of a valid length, which needs no other check."""
-    text, *others = query
-    is_ascii = text is not None and text.isascii() and all(other is None for other in others)
-    return is_ascii and len(text or "") <= MAX_TEXT_LENGTH
+    text, vector, code, id_ = query
+    is_text = text is not None and vector is None and code is None and id_ is None
+    return is_text and len(text or "") <= MAX_TEXT_LENGTH and (text or "").isascii()
 
 
 FIELDS_KEPT = 1024
@@ -320,15 +321,14 @@ class Collection:
         takes_texts = encoder is not None and encoder.kind == "text"
         if takes_texts and self.is_read_by_model and options is not None:
             takes_texts = not needs_only_words(options, self.ranking)
-        # Where a text is not encoded, its words rank by default.
-        are_unread = (
-            not takes_texts or query.vector is not None or query.code is not None
-            for query in queries
-            if query.text is not None
-        )
-        default = BM25 if any(are_unread) else self.ranking
+        default, are_simple = self.ranking, takes_texts
+        for query in queries:
+            is_read = takes_texts and query.vector is None and query.code is None
+            if query.text is not None and not is_read:
+                default = BM25  # a text that is not encoded is ranked by its words
+            are_simple = are_simple and _is_ascii_text(query)
         questions = self._read(queries, options, by_words=needs_words(options, default))
-        if encoder is None or not takes_texts or not all(map(_is_ascii_text, queries)):
+        if encoder is None or not are_simple:
             return encode_queries(
                 queries,
                 self.description,
@@ -340,21 +340,17 @@ class Collection:
         inputs = query_inputs(queries, questions, range(len(queries)), encoder)
         weights, terms = encoder.read_queries(inputs, correct=False)
         codes = pack_rows(weights > 0)
-        unknown = [
-            position
-            for position, terms_ in enumerate(terms)
-            if terms_ and not terms_.recognized_terms
-        ]
-        if unknown:
-            weights[unknown] = 0  # these texts say nothing about any bit
+        for position, of_text in enumerate(terms):
+            if of_text is not None and not of_text.recognized_terms:
+                weights[position] = 0  # this text says nothing about any bit
         weighted = np.array([True] * len(questions))
         return EncodedQueries(codes, weights, questions, weighted, terms)
 
     def _with_words(self, queries: EncodedQueries, options: SearchOptions) -> EncodedQueries:
         """Return queries whose texts are read by the words of documents, if the search needs it."""
-        default = BM25 if queries.has_words else self.ranking
-        read = [question for question in queries.questions if question is not None]
-        if not needs_words(options, default) or all(some.words is not None for some in read):
+        if not needs_words(options, BM25 if queries.has_words else self.ranking):
+            return queries
+        if not any(question and question.words is None for question in queries.questions):
             return queries
         reader = self._reader(by_words=True)
         questions = [
@@ -375,19 +371,14 @@ class Collection:
         syntaxes = [self._syntax(query.text, options) for query in queries]
         if not any(syntaxes):
             return [None] * len(queries)
-
-        def read(*, by_words: bool) -> list[Question | None]:
-            reader = self._reader(by_words=by_words)
-            return [
-                None if syntax is None else reader.read(syntax, expand=expand)
-                for syntax in syntaxes
-            ]
-
-        questions = read(by_words=by_words)
-        are_settled = all(question is None or question.is_settled for question in questions)
-        if by_words or self.ranking not in BY_WORDS or are_settled:
+        reader = self._reader(by_words=by_words)
+        questions = [syntax and reader.read(syntax, expand=expand) for syntax in syntaxes]
+        if by_words or self.ranking not in BY_WORDS:
             return questions
-        return read(by_words=True)
+        if all(question is None or question.is_settled for question in questions):
+            return questions
+        reader = self._reader(by_words=True)
+        return [syntax and reader.read(syntax, expand=expand) for syntax in syntaxes]
 
     def _syntax(self, text: str | None, options: SearchOptions | None) -> QueryText | None:
         if text is None:
@@ -535,12 +526,14 @@ class Collection:
             if restricted is None:
                 return None
             tables = published, allowed, restricted
-            groups = self._groups(search, ranking, *tables)
-            facets = self._facets(search, counted, *tables)
-            if groups is None:
+            groups = facets = None
+            if options.group_by is None:
                 pages = search.pages(ranking, allowed, restricted)
             else:
+                groups = self._groups(search, options.group_by, ranking, *tables)
                 pages = pages_of_groups(groups)
+            if options.facets is not None:
+                facets = self._facets(search, options.facets, counted, *tables)
         except RowsRemoved:
             return None
         rows = rows_of(pages, column)
@@ -561,7 +554,7 @@ class Collection:
             engine=generation.base.name,
             codes=generation,
             lexical=published.lexical,
-            analyzer=self._analyzer(search, published),
+            analyzer=self._analyzer(published) if options.highlight else None,
         )
         if groups is not None:
             result = in_groups(result, groups)
@@ -589,10 +582,9 @@ class Collection:
             counted = make_ranking(nearest, documents)
         return ranking, counted
 
-    def _analyzer(self, search: Search, published: PublishedGeneration) -> Analyzer | None:
+    def _analyzer(self, published: PublishedGeneration) -> Analyzer | None:
         """Return the analyzer for highlights of texts whose words are not indexed."""
-        is_needed = search.options.highlight and published.lexical is None
-        return self._searched.analyzer() if is_needed else None
+        return self._searched.analyzer() if published.lexical is None else None
 
     def _column(self, field: str, published: PublishedGeneration) -> Column:
         """Return the column of a field at a generation.
@@ -606,37 +598,33 @@ class Collection:
             raise RowsRemoved("the store changed while a column was read")
         return column
 
-    def _groups(
+    def _groups(  # noqa: PLR0917 - a search and what it is limited to
         self,
         search: Search,
+        field: str,
         ranking: Ranking,
         published: PublishedGeneration,
         allowed: Rows | None,
         restricted: Mapping[int, Rows],
-    ) -> list[RankedGroups] | None:
-        """Return the groups of each query, None if the search has none."""
-        options = search.options
-        if options.group_by is None:
-            return None
-        by = self._column(options.group_by, published)
-        sizes = options.k, options.group_size
+    ) -> list[RankedGroups]:
+        """Return the groups of each query by a field."""
+        by = self._column(field, published)
+        sizes = search.options.k, search.options.group_size
         return [
             rank_groups(ranking, query, by, search.code_column, rows, *sizes)
             for query, rows in search.each_query(allowed, restricted)
         ]
 
-    def _facets(
+    def _facets(  # noqa: PLR0917 - a search and what it is limited to
         self,
         search: Search,
+        facets: Sequence[Facet],
         ranking: Ranking,
         published: PublishedGeneration,
         allowed: Rows | None,
         restricted: Mapping[int, Rows],
-    ) -> list[tuple[list[FacetResult], FacetsOver]] | None:
-        """Return the facets of each query, and over what they are; None if the search has none."""
-        facets = search.options.facets
-        if facets is None:
-            return None
+    ) -> list[tuple[list[FacetResult], FacetsOver]]:
+        """Return the facets of each query, and over what they are."""
         columns = [self._column(facet.field, published) for facet in facets]
         column, everything = search.code_column, max(1, len(published.generation))
 

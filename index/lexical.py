@@ -459,8 +459,6 @@ class TermRows:
 TERMS_AT_ONCE = 64
 # The kernel keeps at most so many of the best in a heap.
 MOST_IN_HEAP = 1024
-BEST = np.dtype([("score", np.float64), ("row", np.int64)])
-"""One of the best documents, as the kernel writes it."""
 
 BLOCK = 64
 """The scores whose highest the kernel keeps."""
@@ -495,9 +493,16 @@ class Matches:
             return Matches([(rows[some], scores[some]) for (rows, scores), some in both]).best(k)
         if k > MOST_IN_HEAP or kernel.native is None:
             return _best_of([_best_by_numpy(*part, k) for part in self.parts], k)
-        best_of_parts = [_best_by_heap(*part, k) for part in self.parts]
-        self.highest_of_blocks = [highest for _, highest in best_of_parts]
-        return _best_of([best for best, _ in best_of_parts], k)
+        best_of_parts = []
+        for rows, scores in self.parts:
+            highest = np.empty(-(-len(scores) // BLOCK), dtype=np.int64)
+            best, of_best = np.empty(k, dtype=np.int64), np.empty(k, dtype=np.int64)
+            n = kernel.native.best_by_words(
+                *_as_arguments(scores), None, rows, highest, k, best, of_best
+            )
+            self.highest_of_blocks.append(highest)
+            best_of_parts.append(ScoredRows(best[:n], of_best[:n]))
+        return _best_of(best_of_parts, k)
 
     def after(self, score: float, row: int) -> Matches:
         """Return the matches after a position in the order; those up to it have the score 0."""
@@ -532,7 +537,7 @@ class Matches:
         return totals
 
 
-def _best_by_numpy(rows: Rows, scores: Scores, k: int) -> npt.NDArray[np.void]:
+def _best_by_numpy(rows: Rows, scores: Scores, k: int) -> ScoredRows:
     """Return the `k` highest scores above 0, by (score descending, position), without the kernel.
 
     The highest score of each group bounds the k-th of all, so most scores need not be sorted.
@@ -546,27 +551,16 @@ def _best_by_numpy(rows: Rows, scores: Scores, k: int) -> npt.NDArray[np.void]:
         values = scores[positions]
         positions = positions[values >= np.partition(values, len(values) - k)[len(values) - k]]
     positions = positions[np.argsort(-scores[positions], kind="stable")[:k]]
-    best = np.empty(len(positions), dtype=BEST)
-    best["row"], best["score"] = rows[positions], scores[positions]
-    return best
+    return ScoredRows(rows[positions], scores[positions].astype(np.int64))
 
 
-def _best_by_heap(rows: Rows, scores: Scores, k: int) -> tuple[npt.NDArray[np.void], Integers]:
-    """Return the best, and the highest score of each block, all found in one pass."""
-    best, highest = np.empty(k, dtype=BEST), np.empty(-(-len(scores) // BLOCK), dtype=np.int64)
-    best = best[: kernel.native.best_by_words(*_as_arguments(scores), highest, k, best)]
-    best["row"] = rows[best["row"]]
-    return best, highest
-
-
-def _best_of(best_of_parts: Sequence[npt.NDArray[np.void]], k: int) -> ScoredRows:
+def _best_of(best_of_parts: Sequence[ScoredRows], k: int) -> ScoredRows:
     """Return the `k` best of the best of each part."""
-    best = best_of_parts[0] if len(best_of_parts) == 1 else np.concatenate(best_of_parts)
-    rows, scores = best["row"].copy(), best["score"].astype(np.int64)
-    if len(best_of_parts) > 1:
-        order = np.lexsort((rows, -scores))[:k]
-        rows, scores = rows[order], scores[order]
-    return ScoredRows(rows, scores)
+    if len(best_of_parts) == 1:
+        return best_of_parts[0]
+    rows, scores = map(np.concatenate, zip(*best_of_parts, strict=True))
+    order = np.lexsort((rows, -scores))[:k]
+    return ScoredRows(rows[order], scores[order])
 
 
 # The posting lists of all documents.
@@ -649,7 +643,7 @@ class PostingLists:
 
     def frequency(self, number: int) -> int:
         """Return how many documents have the term of this number."""
-        return sum(segment.frequency(number) for segment in self.segments)
+        return sum([segment.frequency(number) for segment in self.segments])
 
     def frequencies(self, n_terms: int) -> Integers:
         """Return how many documents have each term, ``int64[n_terms]``."""
@@ -682,30 +676,55 @@ class PostingLists:
     ) -> Matches:
         """Score every document, in integers of type `dtype`."""
         saturations = self._saturations(average_length, opening_twice=opening_twice)
-        return Matches(
-            [
-                (segment.rows, _scores_of(segment, terms, of_segment, dtype))
-                for segment, of_segment in zip(self.segments, saturations, strict=True)
-            ]
-        )
+        parts = []
+        for segment, of_segment in zip(self.segments, saturations, strict=True):
+            parts.append((segment.rows, _scores_of(segment, terms, of_segment, dtype)))
+        return Matches(parts)
 
-    def best(self, terms: Sequence[WeighedTerm], average_length: float, k: int) -> ScoredRows:
+    def best(
+        self,
+        terms: Sequence[WeighedTerm],
+        average_length: float,
+        k: int,
+        allowed_rows: Rows | None = None,
+    ) -> ScoredRows:
         """Return the `k` best documents, as :meth:`Matches.best` of :meth:`matches` does.
 
         The kernel finds them in one call, which takes 18 µs in place of 24 for a question to 5,217
         docstrings, and as long among 100,000 short texts (``python -m benchmarks.lexical``).
         """
         if not terms or len(terms) > TERMS_AT_ONCE or k > MOST_IN_HEAP or kernel.native is None:
-            return self.matches(terms, average_length, np.int64).best(k)
+            return self.matches(terms, average_length, np.int64).best(k, allowed_rows)
         query, best_of_parts = _terms_as_arguments(terms), []
-        for segment, saturations in zip(
-            self.segments, self._saturations(average_length, opening_twice=False), strict=True
-        ):
-            best = np.empty(k, dtype=BEST)
-            lists = *segment.arguments, len(saturations), saturations
-            n = kernel.native.best_by_terms(*lists, *query, segment.live, segment.rows, k, best)
-            best_of_parts.append(best[:n])
+        saturations = self._saturations(average_length, opening_twice=False)
+        for at, segment in enumerate(self.segments):
+            best, scores = np.empty(k, dtype=np.int64), np.empty(k, dtype=np.int64)
+            lists = *segment.arguments, len(saturations[at]), saturations[at]
+            live = segment.live if allowed_rows is None else self.marks(allowed_rows)[at]
+            n = kernel.native.best_by_terms(*lists, *query, live, segment.rows, k, best, scores)
+            best_of_parts.append(ScoredRows(best[:n], scores[:n]))
         return _best_of(best_of_parts, k)
+
+    def marks(self, rows: Rows) -> list[npt.NDArray[np.bool_]]:
+        """Tell which documents of each segment are live and have one of the ascending `rows`.
+
+        The answer for the last rows is kept, unless they can be written to.
+        """
+        for last, marks in self._last_marks:
+            if last is rows:
+                return marks
+        marks = []
+        for segment in self.segments:
+            marked = np.zeros(len(segment.rows), dtype=np.bool_)
+            marked[positions_of(segment.rows, rows)] = True
+            marks.append(marked if segment.live is None else marked & segment.live)
+        if not rows.flags.writeable:
+            self._last_marks[:] = [(rows, marks)]
+        return marks
+
+    @cached_property
+    def _last_marks(self) -> list[tuple[Rows, list[npt.NDArray[np.bool_]]]]:
+        return []
 
     @cached_property
     def _n_documents(self) -> int:
@@ -722,18 +741,20 @@ class PostingLists:
         self, average_length: float, *, opening_twice: bool
     ) -> list[npt.NDArray[np.float64]]:
         """Return the saturations of each segment's impacts; those of these lists are cached."""
-        cache = self._saturations_cache
-        if average_length != self.average_length(opening_twice=opening_twice):
-            cache = {}  # the statistics of an earlier generation
-        if opening_twice not in cache:
-            cache[opening_twice] = [
-                segment.saturations(average_length, opening_twice=opening_twice)
-                for segment in self.segments
-            ]
-        return cache[opening_twice]
+        kept = self._saturations_kept.get(opening_twice)
+        if kept is not None and kept[0] == average_length:
+            return kept[1]
+        saturations = [
+            segment.saturations(average_length, opening_twice=opening_twice)
+            for segment in self.segments
+        ]
+        # Other lengths are those of an earlier generation, in a cursor.
+        if average_length == self.average_length(opening_twice=opening_twice):
+            self._saturations_kept[opening_twice] = average_length, saturations
+        return saturations
 
     @cached_property
-    def _saturations_cache(self) -> dict[bool, list[npt.NDArray[np.float64]]]:
+    def _saturations_kept(self) -> dict[bool, tuple[float, list[npt.NDArray[np.float64]]]]:
         return {}
 
 
@@ -761,17 +782,16 @@ def _scores_of(
     return scores
 
 
-def _at_once(terms: Sequence[WeighedTerm]) -> Iterator[Sequence[WeighedTerm]]:
+def _at_once(terms: Sequence[WeighedTerm]) -> list[Sequence[WeighedTerm]]:
     """Split terms into runs of at most :data:`TERMS_AT_ONCE`; those of a word stay together."""
-    start = 0
-    while len(terms) - start > TERMS_AT_ONCE:
-        end = start + TERMS_AT_ONCE
-        while end > start + 1 and terms[end].word == terms[end - 1].word:
+    runs = []
+    while len(terms) > TERMS_AT_ONCE:
+        end = TERMS_AT_ONCE
+        while end > 1 and terms[end].word == terms[end - 1].word:
             end -= 1
-        yield terms[start:end]
-        start = end
-    if start < len(terms):
-        yield terms[start:]
+        runs.append(terms[:end])
+        terms = terms[end:]
+    return [*runs, terms] if terms else runs
 
 
 def _terms_as_arguments(terms: Sequence[WeighedTerm]) -> tuple[Any, ...]:
@@ -831,7 +851,10 @@ class WeighedQuery(NamedTuple):
     @property
     def highest(self) -> float:
         """More than a text can score."""
-        return sum([word.weight * word.repeats for word in self.words])
+        highest = 0.0
+        for word in self.words:
+            highest += word.weight * word.repeats
+        return highest
 
     @property
     def statistics(self) -> dict[str, Any]:
@@ -945,17 +968,18 @@ class LexicalIndex:
         words: list[WeighedWord] = []
         look_up = self.look_up
         more = self._idf_of_more if hybrid else 0.0
-        for terms, repeats, is_added in question.words:
-            known = [look_up(term.term) for term in terms]
-            own = known[0].idf + more if known[0].idf else 0.0
-            weighed, most = [], 0.0
-            for (term, factor, is_capped), (number, _, of_all, _) in zip(terms, known, strict=True):
-                idf = of_all + more if of_all else 0.0
+        for alternatives, repeats, is_added in question.words:
+            weighed: list[WeighedTerm] = []
+            own = own_weight = most = 0.0
+            for term, factor, is_capped in alternatives:
+                number, _, idf, _ = look_up(term)
+                idf = idf + more if idf else 0.0
+                if not weighed:
+                    own, own_weight = idf, factor * idf
                 weight = factor * (own if is_capped and 0 < own < idf else idf)
                 at = number if idf else -1
                 weighed.append(WeighedTerm(at, weight, repeats, len(words), term))
                 most = max(most, weight)
-            own_weight = terms[0].factor * own
             words.append(WeighedWord(tuple(weighed), repeats, own_weight, most, is_added))
         return WeighedQuery(tuple(words), self.texts.average_length(opening_twice=hybrid), hybrid)
 
@@ -997,13 +1021,14 @@ class LexicalIndex:
     def look_up(self) -> Callable[[str], KnownTerm]:
         """Returns what the index knows of a term; the last terms are kept, as words repeat."""
         number_of, texts, stop = self.vocabulary.get, self.texts, self._stop_terms
+        n_documents = len(texts)
 
         def look_up(term: str) -> KnownTerm:
             number = number_of(term)
             if number is None:
                 return KnownTerm(-1, 0, 0.0, is_stop=True) if term in stop else UNKNOWN
             frequency = texts.frequency(number)
-            idf = inverse_frequency(len(texts), frequency) if frequency else 0.0
+            idf = inverse_frequency(n_documents, frequency) if frequency else 0.0
             return KnownTerm(number, frequency, idf, term in stop)
 
         return lru_cache(NUMBERS_KEPT)(look_up)
@@ -1072,8 +1097,8 @@ class LexicalIndex:
 
     def best(self, query: WeighedQuery, k: int, allowed_rows: Rows | None = None) -> ScoredRows:
         """Return the `k` best documents of all, or of the allowed ones: best :meth:`matches`."""
-        if allowed_rows is None and not query.opening_twice:
-            return self.texts.best(query.terms, query.average_length, k)
+        if not query.opening_twice:
+            return self.texts.best(query.terms, query.average_length, k, allowed_rows)
         return self.matches(query).best(k, allowed_rows)
 
     def own_score(self, query: WeighedQuery) -> int:
@@ -1081,22 +1106,23 @@ class LexicalIndex:
 
         A word that no document has is the heaviest of those that stand for it, if there are any.
         """
-        words = [word for word in query.words if word.weight]
-        if not words or not query.average_length:
+        if not query.average_length:
             return 0
         # saturation() takes longer for so few numbers.
-        frequencies: list[int] = []
-        before = 0
-        for word in words:
-            of_opening = min(max(OPENING - before, 0), word.repeats) if query.opening_twice else 0
-            frequencies.append(word.repeats + of_opening)
-            before += word.repeats
-        half = half_count(sum(frequencies), query.average_length)
-        parts = [
-            round(word.weight * UNIT * (tf / (tf + half))) * word.repeats
-            for word, tf in zip(words, frequencies, strict=True)
-        ]
-        return sum(parts)
+        words: list[tuple[WeighedWord, int]] = []
+        before = length = 0
+        for word in query.words:
+            if word.weight:
+                tf = word.repeats
+                if query.opening_twice:
+                    tf += min(max(OPENING - before, 0), word.repeats)
+                words.append((word, tf))
+                before += word.repeats
+                length += tf
+        half, score = half_count(length, query.average_length), 0
+        for word, tf in words:
+            score += round(word.weight * UNIT * (tf / (tf + half))) * word.repeats
+        return score
 
     def evidence(self, query: WeighedQuery) -> WordEvidence:
         """Return what the words of a query say of its scores, without what was added to them."""

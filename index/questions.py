@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -236,7 +236,7 @@ class Reader:
         parts = _known_parts(_names_in(text, VISIBLE), encoder)
         encoded = text
         if corrected or parts:
-            encoded = _replace(text, words, {**parts, **numbers, **corrected})
+            encoded = _replace(words, {**parts, **numbers, **corrected})
         return Question(
             syntax,
             encoded=encoded,
@@ -257,14 +257,25 @@ class _Reading:
         self._expands = expand
         analyzer, text = documents.analyzer, syntax.text
         split = split_words if documents.forms else _split_plainly
+        self._is_plain = _is_plain(text)
         self._words = split(text, analyzer)
         self._terms = dict(zip(self._words, analyzer.stem(self._words), strict=True))
-        self._known = {word: documents.look_up(term) for word, term in self._terms.items()}
-        self._unknown = {word for word, some in self._known.items() if not some.frequency}
-        self._exact = {word for phrase in syntax.phrases for word in split(phrase, analyzer)}
-        self._names = _names_in(text, analyzer)
+        self._known: dict[str, KnownTerm] = {}
+        self._unknown: set[str] = set()
+        self._has_content = False
+        """Whether documents have a word that is no function word."""
+        for word, term in self._terms.items():
+            known = self._known[word] = documents.look_up(term)
+            if not known.frequency:
+                self._unknown.add(word)
+            elif not known.is_stop:
+                self._has_content = True
+        self._exact: set[str] = set()
+        for phrase in syntax.phrases:
+            self._exact.update(split(phrase, analyzer))
+        self._names = [] if self._is_plain else [*parts_of_words(text, analyzer)]
         prefixes = _PREFIX.of(text).findall(text) if "*" in text else ()
-        self._prefixes = {prefix.lower() for prefix in prefixes}
+        self._prefixes = {prefix.lower() for prefix in prefixes} if prefixes else prefixes
         self._replaced: dict[str, str] = {}
         """What the encoder reads in place of words."""
         self._corrected: dict[str, str] = {}
@@ -275,81 +286,79 @@ class _Reading:
         """Return the question."""
         words = self._own_words()
         if self._documents.forms:
-            words += self._other_forms({term.term for word in words for term in word.terms})
+            words += self._other_forms(words)
         text, encoder = self._syntax.text, self._reader.encoder
-        if encoder is not None and self._expands:
-            parts = _known_parts(self._names, encoder)
-            self._replaced = {**parts, **self._replaced}
-        encoded = _replace(text, self._words, self._replaced)
+        if self._names and encoder is not None and self._expands:
+            self._replaced = {**_known_parts(self._names, encoder), **self._replaced}
+        encoded = _replace(self._words, self._replaced) if self._replaced else text
         return Question(
             self._syntax, words, encoded, tuple(self._corrected.items()), self._expanded
         )
 
     def _own_words(self) -> list[Word]:
         """Return the words of the text, one for each term."""
-        known = self._known
         # A function word beside other words counts less.
-        has_others = any(some.frequency and not some.is_stop for some in known.values())
-        of_stop = STOP_WEIGHT if has_others and self._documents.forms else 1.0
+        of_stop = STOP_WEIGHT if self._has_content and self._documents.forms else 1.0
         terms: dict[str, dict[str, Alternative]] = {}
-        for word, some in known.items():
-            others = () if some.is_stop else [*self._others(word, some)]
-            own = self._terms[word]
-            of_word = terms.setdefault(own, {own: Alternative(own, of_stop if some.is_stop else 1)})
+        for word, known in self._known.items():
+            others = () if known.is_stop else self._others(word, known)
+            own = self._terms[word]  # that of its correction, if it was corrected
+            of_word = terms.get(own)
+            if of_word is None:
+                alternative = Alternative(own, of_stop if known.is_stop else 1)
+                of_word = terms[own] = {own: alternative}
             for other in others:
                 before = of_word.get(other.term)
                 if before is None or before.factor < other.factor:
                     of_word[other.term] = other
-        repeats = Counter([self._terms[word] for word in self._words])
-        return [Word((*some.values(),), repeats[own]) for own, some in terms.items()]
+        in_text = [self._terms[word] for word in self._words]
+        return [Word((*some.values(),), in_text.count(own)) for own, some in terms.items()]
 
-    def _others(self, word: str, known: KnownTerm) -> Iterator[Alternative]:
-        """Yield what else a word matches, and note it."""
-        documents = self._documents
+    def _others(self, word: str, known: KnownTerm) -> Sequence[Alternative]:  # noqa: C901
+        """Return what else a word matches, and note it."""
+        documents, others = self._documents, []
         if "." in word:  # a number, whose digits on either side are words for the encoder
             parts = documents.analyzer.split(word) if known.frequency else ()
             self._replaced[word] = " ".join(parts)
-        bare = "" if word.isascii() else without_accents(word, documents.analyzer)
-        if documents.forms and bare:
-            yield Alternative(documents.term_of(bare), ACCENT_WEIGHT)
+        if documents.forms and not word.isascii():
+            bare = without_accents(word, documents.analyzer)
+            if bare:
+                others.append(Alternative(documents.term_of(bare), ACCENT_WEIGHT))
         if word in self._prefixes:
-            yield from self._completions(word, f"{word}*", MOST_OF_PREFIX, 1.0)
-            return
+            return [*others, *self._completions(word, f"{word}*", MOST_OF_PREFIX, 1.0)]
         if word in self._exact or not self._expands:
-            return
+            return others
         read = word
         if not known.frequency:
             encoder = self._reader.encoder
             if has_digit(word) or encoder is None or not encoder.knows(word):
                 self._n_unknown += 1
                 if self._n_unknown > MOST_UNKNOWN:
-                    return
-                completions = [*self._completions(word, word, MOST_COMPLETIONS, PREFIX_WEIGHT)]
-                yield from completions
+                    return others
+                completions = self._completions(word, word, MOST_COMPLETIONS, PREFIX_WEIGHT)
                 if completions or (correction := self._correction(word)) is None:
-                    return
+                    return [*others, *completions]
                 read = correction
                 self._corrected[word] = self._replaced[word] = read
                 self._terms[word] = documents.term_of(read)
         near = self._reader.near(read)
         if near:
             self._expanded[read] = tuple(near)
-            yield from near.values()
+            others += near.values()
+        return others
 
-    def _completions(
-        self, word: str, written: str, limit: int, factor: float
-    ) -> Iterator[Alternative]:
-        """Yield words that begin with one; a number that goes on is another number."""
+    def _completions(self, word: str, written: str, limit: int, factor: float) -> list[Alternative]:
+        """Return words that begin with one; a number that goes on is another number."""
         if written == word and len(word) < (3 if has_digit(word) else 4):
-            return
+            return []
         completions = self._documents.complete(word, limit)
         if written == word and word[-1].isdigit():
             completions = [known for known in completions if not known[len(word)].isdigit()]
         if completions:
             self._expanded[written] = tuple(completions)
             self._replaced.setdefault(word, completions[0])
-        for completion in completions:
-            yield Alternative(self._documents.term_of(completion), factor)
+        term_of = self._documents.term_of
+        return [Alternative(term_of(completion), factor) for completion in completions]
 
     def _correction(self, word: str) -> str | None:
         """Return what a misspelt word stands for: a word of documents, else one of the encoder.
@@ -385,35 +394,38 @@ class _Reading:
 
         return max(candidates, key=plausibility)
 
-    def _other_forms(self, terms: set[str]) -> list[Word]:
-        """Return the other forms of words that documents have; `terms` are those of the words.
+    def _other_forms(self, words: Sequence[Word]) -> list[Word]:
+        """Return the other forms of words that documents have; `words` are those of the text.
 
         A form of words that documents lack counts like a word, any other form less.
         """
+        forms = self._joined_words()
+        if not self._is_plain:
+            forms = self._forms_of_names() + forms
+        if not forms:
+            return []
+        own = {term.term for word in words for term in word.terms}
         factors: dict[str, float] = {}
-        for term, factor in self._forms():
+        for term, factor in forms:
             known = self._documents.look_up(term)
-            if term not in terms and known.frequency and factor > factors.get(term, 0.0):
+            if term not in own and known.frequency and factor > factors.get(term, 0.0):
                 factors[term] = factor
         return [
             Word((Alternative(term, factor),), is_added=True) for term, factor in factors.items()
         ]
 
-    def _forms(self) -> list[tuple[str, float]]:
-        """Return the terms of other forms, and how much they count."""
+    def _forms_of_names(self) -> list[tuple[str, float]]:
+        """Return the terms of other forms of names, and how much they count."""
         text, analyzer = self._syntax.text, self._documents.analyzer
         term_of, look_up = self._documents.term_of, self._documents.look_up
         every: list[tuple[str, float]] = []
-        if not _is_plain(text):
-            for chunk, forms in forms_of_chunks(text, analyzer, parts=False):
-                words = split_words(chunk, analyzer)
-                factor = FORM_WEIGHT if words and self._are_known(words) else 1.0
-                every += [
-                    (term, factor) for term in map(term_of, forms) if not look_up(term).is_stop
-                ]
-            for word, parts in self._names:
-                every += self._parts(word, [*map(term_of, parts)])
-        return every + self._joined_words(split_pieces(text, analyzer))
+        for chunk, forms in forms_of_chunks(text, analyzer, parts=False):
+            words = split_words(chunk, analyzer)
+            factor = FORM_WEIGHT if words and self._are_known(words) else 1.0
+            every += [(term, factor) for term in map(term_of, forms) if not look_up(term).is_stop]
+        for word, parts in self._names:
+            every += self._parts(word, [*map(term_of, parts)])
+        return every
 
     def _parts(self, word: str, parts: Sequence[str]) -> list[tuple[str, float]]:
         """Return the terms that are parts of a word, and how much they count."""
@@ -424,21 +436,22 @@ class _Reading:
             return [(term, PART_WEIGHT) for term in parts]
         return []
 
-    def _joined_words(self, pieces: Sequence[str]) -> list[tuple[str, float]]:
-        """Return the terms of words that a question writes apart, and how much they count."""
-        lengths = range(2, LONGEST_RUN + 1)
-        runs = [
-            pieces[start : start + length]
-            for length in lengths
-            for start in range(len(pieces) - length + 1)
-        ]
-        words = ["".join(run) for run in runs]
-        terms = self._documents.analyzer.stem(words)
-        return [
-            (term, FORM_WEIGHT if self._unknown.isdisjoint(run) else 1.0)
-            for run, word, term in zip(runs, words, terms, strict=True)
-            if len(word) <= MAX_LENGTH
-        ]
+    def _joined_words(self) -> list[tuple[str, float]]:
+        """Return the terms of words that a question writes apart, and how much they count.
+
+        Those that no document has are left out.
+        """
+        text, documents = self._syntax.text, self._documents
+        pieces = text.split() if self._is_plain else split_pieces(text, documents.analyzer)
+        runs: list[list[str]] = []
+        for length in range(2, LONGEST_RUN + 1):
+            runs += [pieces[at : at + length] for at in range(len(pieces) - length + 1)]
+        words = [*map("".join, runs)]
+        found: list[tuple[str, float]] = []
+        for run, word, term in zip(runs, words, documents.analyzer.stem(words), strict=True):
+            if documents.look_up(term).frequency and len(word) <= MAX_LENGTH:
+                found.append((term, FORM_WEIGHT if self._unknown.isdisjoint(run) else 1.0))
+        return found
 
     def _are_known(self, words: Iterable[str]) -> bool:
         """Tell whether documents have those of some words that the question has as words."""
@@ -477,8 +490,6 @@ def _known_parts(
     }
 
 
-def _replace(text: str, words: Sequence[str], replaced: Mapping[str, str]) -> str:
-    """Return a text whose `words` are replaced; it is unchanged if there is nothing to replace."""
-    if not replaced:
-        return text
+def _replace(words: Sequence[str], replaced: Mapping[str, str]) -> str:
+    """Return the words of a text, some of which are replaced."""
     return " ".join(filter(None, (replaced.get(word, word) for word in words)))

@@ -23,7 +23,14 @@ from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.engines.weighted import weighted_distances
 from hummingbit.index.errors import RowsRemoved
 from hummingbit.index.kept_vectors import packed_size, unpack_vectors
-from hummingbit.index.lexical import BEST, MOST_IN_HEAP, UNIT, LexicalIndex, Matches, WeighedQuery
+from hummingbit.index.lexical import (
+    MOST_IN_HEAP,
+    UNIT,
+    LexicalIndex,
+    Matches,
+    PostingLists,
+    WeighedQuery,
+)
 from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
 from hummingbit.index.names import ASYMMETRIC, BM25, HAMMING, HYBRID, LOGITS, NONE, VECTORS
 from hummingbit.index.passages import PASSAGE_BITS, CodeColumn
@@ -680,7 +687,8 @@ class HybridRanking(NamedRanking):
         evidence = best * self._lexical.evidence(weighed).per_score
         by_codes = self._standard_score(query)
         scoring = HybridScoring(weighed, best, evidence, by_codes, query.weights)
-        return _Scorer(scoring, matches, self._codes, query, self._weight, first.rows)
+        texts = self._lexical.texts
+        return _Scorer(scoring, matches, texts, self._codes, query, self._weight, first.rows)
 
     def _standard_score(self, query: EncodedQueries) -> StandardScore:
         """Return the standard score of a query's score by codes, over all documents."""
@@ -707,7 +715,7 @@ class HybridRanking(NamedRanking):
         by_codes = StandardScore(mean, deviation)
         scoring = HybridScoring(weighed, best, evidence, by_codes, weights)
         matches, query = self._lexical.matches(weighed), query.with_weights(weights)
-        return _Scorer(scoring, matches, self._codes, query, self._weight)
+        return _Scorer(scoring, matches, self._lexical.texts, self._codes, query, self._weight)
 
 
 def words_count(evidence: float) -> float:
@@ -753,6 +761,8 @@ class _Scorer(NamedTuple):
 
     scoring: HybridScoring
     matches: Matches
+    texts: PostingLists
+    """Those of the matches."""
     codes: AsymmetricRanking
     query: EncodedQueries
     weight: float
@@ -769,9 +779,8 @@ class _Scorer(NamedTuple):
         """
         n_nearest = max(k, self.codes.n_documents // NEAREST_SHARE)
         compiled = self.codes.compiled
-        is_whole = allowed is None and len(self.matches.parts) == 1
-        if compiled is not None and is_whole and k <= MOST_IN_HEAP:
-            return self._best_by_heap(k, n_nearest, compiled)
+        if compiled is not None and len(self.matches.parts) == 1 and k <= MOST_IN_HEAP:
+            return self._best_by_heap(k, n_nearest, compiled, allowed)
         (nearest,) = self.codes.rank(self.query, n_nearest, allowed)
         best_by_words = self.matches.best(k, allowed)
         rows = sorted_distinct(np.concatenate([nearest.rows, best_by_words.rows]))
@@ -785,7 +794,9 @@ class _Scorer(NamedTuple):
         order = np.lexsort((rows, -scores))[:k]
         return RankedRows(rows[order], scores[order], self.scoring)
 
-    def _best_by_heap(self, k: int, n_nearest: int, compiled: CompiledIndex) -> RankedRows:
+    def _best_by_heap(
+        self, k: int, n_nearest: int, compiled: CompiledIndex, allowed: Rows | None
+    ) -> RankedRows:
         """Return what :meth:`best` does, as the kernel finds it in one pass over the scores.
 
         The least score by words that suffices rises with each document that is found. So hybrid
@@ -794,19 +805,18 @@ class _Scorer(NamedTuple):
         """
         ((all_rows, all_scores),) = self.matches.parts
         weights, (total,) = self.codes.quantized(self.query)
-        ((nearest, distances),) = compiled.search_weighted(weights, n_nearest)
-        best = np.empty(k, dtype=BEST)
+        ((nearest, distances),) = compiled.search_weighted(weights, n_nearest, allowed)
+        best, scores = np.empty(k, dtype=np.int64), np.empty(k, dtype=np.float64)
         n_best = kernel.native.best_by_both(
-            *(len(all_scores), all_scores.itemsize == 8, all_scores),
-            *(all_rows, compiled.positions_of_rows(all_rows)),
-            *(*compiled.coded, compiled.placed(weights)),
+            *(len(all_scores), all_scores.itemsize == 8, all_scores, all_rows),
+            None if allowed is None else self.texts.marks(allowed)[0],
+            *(compiled.positions_of_rows(all_rows), *compiled.coded, compiled.placed(weights)),
             *(int(total), self.scoring.by_words.deviation, *self.scoring.by_codes, self.weight),
             *(self.query.is_unrecognized(0), len(nearest), nearest, distances),
             *(len(self.first_by_words), self.first_by_words),
-            *(*(self.matches.highest_of_blocks or (None,)), k, best),
+            *(*(self.matches.highest_of_blocks or (None,)), k, best, scores),
         )
-        best = best[:n_best]
-        return RankedRows(best["row"].copy(), best["score"].copy(), self.scoring)
+        return RankedRows(best[:n_best], scores[:n_best], self.scoring)
 
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the scores of `rows`."""
@@ -1171,13 +1181,12 @@ def _first_ranking(search: Search, documents: SearchedDocuments) -> Ranking:
     if search.queries.examples is not None:
         return BestScoreRanking(documents.generation, search.queries.examples)
     queries, ranking = search.queries, RANKINGS[search.ranking].of(documents, search)
-    has_text = [question is not None for question in queries.questions]
     others: Ranking = ranking
-    if TEXTS in ranking.needs and not all(has_text):
+    if TEXTS in ranking.needs and not all(queries.questions):
         others = RANKINGS[ranking_without_text(search.default)].of(documents, search)
-    if any(map(queries.is_only_filter, range(len(queries)))):
+    if search.has_only_filters:
         return _EachQuery(ranking, others, InOrder(documents.generation))
-    if others is ranking or not any(has_text):
+    if others is ranking or not any(queries.questions):
         return others
     return _EachQuery(ranking, others)
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -51,7 +51,6 @@ from hummingbit.index.passages import MAX_PASSAGES, CodeColumn, Span
 from hummingbit.index.payloads import select_fields
 from hummingbit.index.questions import Question
 from hummingbit.index.rankings import (
-    BY_CODES,
     BY_WORDS,
     CODES,
     RANKINGS,
@@ -140,8 +139,9 @@ def check_compatible(options: SearchOptions, ranking: str, queries: EncodedQueri
     if options.cursor is not None and options.without_cursor:
         message = f"cannot be combined with {options.without_cursor}; use offset"
         raise InputError("cursor", message)
-    _check_words(options, ranking, queries)
-    if options.ranking in BY_WORDS:
+    if queries.has_words:
+        _check_words(options, ranking, queries)
+    if options.ranking in BY_WORDS and not all(queries.questions):
         _check_needs("ranking", f"is {options.ranking!r}", frozenset({TEXTS}), queries)
     if (rescore := options.rescore) is not None:
         _check_needs("rescore", f"by is {rescore.by!r}", SCORERS[rescore.by].needs, queries)
@@ -161,8 +161,6 @@ def _check_needs(field: str, value: str, needs: frozenset[str], queries: Encoded
 
 def _check_words(options: SearchOptions, ranking: str, queries: EncodedQueries) -> None:
     """Raise InputError if a query by words alone is to be ranked or rescored by its code."""
-    if not queries.has_words:
-        return
     for position in range(len(queries)):
         if not queries.has_only_words(position):
             continue
@@ -601,10 +599,12 @@ class Search:
         rescore = options.rescore
         self.by_words: bool = self.ranking in BY_WORDS
         """Whether the documents are ranked by their words, alone or with their codes."""
-        self.has_syntax: bool = any(
-            question is not None and not question.syntax.is_plain for question in queries.questions
-        )
-        """Whether a query has phrases, excluded words or conditions."""
+        self.has_syntax = self.has_only_filters = False
+        for question in queries.questions:
+            if question is not None and not question.syntax.is_plain:
+                self.has_syntax = True
+                self.has_only_filters = self.has_only_filters or question.syntax.is_only_filter
+        """Whether a query has phrases, excluded words or conditions, and consists of these."""
         self.needs_words: bool = (
             self.by_words
             or (rescore is not None and TEXTS in SCORERS[rescore.by].needs)
@@ -616,7 +616,7 @@ class Search:
             and rescore is None
             and not options.is_thinned
             and options.score_threshold is None
-            and not any(map(queries.is_only_filter, range(len(queries))))
+            and not self.has_only_filters
         )
         """Whether the scores are distances."""
         self.shows_codes: bool = options.with_code or options.explain or options.rerank
@@ -669,8 +669,9 @@ class Search:
                 ranked = hits_after(self._after, ranking, some, k, rows)
                 pages.append(_page(ranked, 0, k, self._after.passed))
                 continue
-            for position, ranked in enumerate(ranking.rank(some, count, rows), start):
-                pages.append(_page(self._drop_unrecognized(position, ranked), offset, k, offset))
+            for position, found in enumerate(ranking.rank(some, count, rows), start):
+                ranked = found.select(slice(0)) if self.finds_nothing(position) else found
+                pages.append(_page(ranked, offset, k, offset))
         return pages
 
     def result(
@@ -755,13 +756,9 @@ class Search:
     def finds_nothing(self, position: int) -> bool:
         """Tell whether a query is ranked by a code that says nothing about it."""
         terms = self.queries.terms[position]
-        if terms is None or terms.recognized_terms or self.queries.is_only_filter(position):
+        if self.by_words or terms is None or terms.recognized_terms:
             return False
-        return self.ranking in BY_CODES
-
-    def _drop_unrecognized(self, position: int, ranked: RankedRows) -> RankedRows:
-        """Return no rows for a query that is ranked by a code that says nothing about it."""
-        return ranked.select(slice(0)) if self.finds_nothing(position) else ranked
+        return not self.queries.is_only_filter(position)
 
     def _hits(
         self,
@@ -823,7 +820,9 @@ def _distances(
 
 def rows_of(pages: Sequence[Page], column: CodeColumn) -> list[int]:
     """Return the rows of the documents of all hits, without duplicates."""
-    rows = {*chain.from_iterable(page.ranked.rows.tolist() for page in pages)}
+    rows: set[int] = set()
+    for page in pages:
+        rows.update(page.ranked.rows.tolist())
     return list({*map(column.document_row, rows)} if column.has_passages else rows)
 
 

@@ -52,6 +52,7 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _PART_OF_ANY_SCRIPT = WordExpression(r"[^\W\d_]+|\d+")
 _WORD = WordExpression(r"\w\w+")
 _RUN = WordExpression(r"(?:(?!_)\w)+")
+_DIGIT = re.compile(r"[0-9]")
 _GROUPED = re.compile(r"\d{1,3}(?:[,.'’ \u00a0\u202f]\d{3})+")
 _VERSION = re.compile(r"[vV]?(\d+(?:\.\d+)+)")
 _DECIMAL = re.compile(r"\d+,\d+")
@@ -135,7 +136,7 @@ def split_pieces(text: str, analyzer: Analyzer) -> list[str]:
 
 def has_digit(text: str) -> bool:
     """Tell whether a text has a digit of any script."""
-    return any(map(str.isdigit, text))
+    return bool(_DIGIT.search(text)) if text.isascii() else any(map(str.isdigit, text))
 
 
 def _numbers_in(chunk: str) -> Iterator[tuple[str, str | None]]:

@@ -169,7 +169,7 @@ class CompiledIndex(ImmutableIndex):
         self, weights: Weights, k: int, allowed_rows: Rows | None = None, after: After | None = None
     ) -> list[Neighbours]:
         """See :meth:`hummingbit.index.engines.protocol.CodeIndex.search_weighted`."""
-        allowed = self._remembered_rows(allowed_rows)
+        allowed = None if allowed_rows is None else self._remembered_rows(allowed_rows)
         # The kernel checks the size of the weights.
         check_shape_of_weights(self, weights, k, allowed_rows if allowed is None else None)
         bitmap, n_rows = self._live, self._n_live
@@ -324,12 +324,8 @@ class _Results:
         return (self._k, reach, bitmap, rows, self._rows, self._distances, self._counts)
 
     def neighbours(self) -> list[Neighbours]:
-        return [
-            Neighbours(rows[:count], distances[:count])
-            for rows, distances, count in zip(
-                self._rows, self._distances, self._counts.tolist(), strict=True
-            )
-        ]
+        found = zip(self._rows, self._distances, self._counts.tolist(), strict=True)
+        return [Neighbours(rows[:count], distances[:count]) for rows, distances, count in found]
 
 
 # A scan of all codes by the kernel.

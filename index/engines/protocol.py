@@ -233,7 +233,8 @@ def check_shape_of_weights(
     if weights.dtype != np.int64 or weights.ndim != 2 or weights.shape[1] != index.n_bits:
         actual = f"{weights.dtype}{list(weights.shape)}"
         raise ValueError(f"weights are {actual}; they must be int64[Q, {index.n_bits}]")
-    _check_k_and_allowed_rows(k, allowed_rows)
+    if k < 1 or allowed_rows is not None:
+        _check_k_and_allowed_rows(k, allowed_rows)
 
 
 def _check_k_and_allowed_rows(k: int, allowed_rows: Rows | None) -> None:

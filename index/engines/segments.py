@@ -76,7 +76,7 @@ class IndexSnapshot:
         return needs_compaction(self._segments)
 
     def __len__(self) -> int:
-        return sum(len(segment) for segment in self._segments)
+        return sum(map(len, self._segments))
 
     def compacted(self) -> IndexSnapshot:
         """Return an equivalent generation that consists of one base."""

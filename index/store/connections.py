@@ -16,7 +16,7 @@ from typing import Any
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.processes import Inherited, Process, keep, note
 from hummingbit.index.errors import StoreClosed, StoreError, StoreReplaced, store_error
-from hummingbit.index.records import StoredRow, parse_payload
+from hummingbit.index.records import StoredRow, payload_parser
 
 # Checks whether the files that SQLite has open are still at their paths.
 #
@@ -318,7 +318,7 @@ class RowReader:
         """
         query = _ROWS_QUERIES[with_payload, with_text, with_code]
         stored: dict[int, StoredRow] = {}
-        is_large = with_payload or with_text
+        is_large, parse = with_payload or with_text, payload_parser()
         size = 0
         for start in range(0, len(rows), PARAMETERS):
             some = rows[start : start + PARAMETERS]
@@ -335,7 +335,7 @@ class RowReader:
                 if size > MAX_READ:
                     message = f"the hits hold more than {MAX_READ:,} characters; request fewer"
                     raise InputError("limit", message)
-                stored[row] = (id_, None if payload is None else parse_payload(payload), text, code)
+                stored[row] = (id_, None if payload is None else parse(payload), text, code)
         return stored
 
     def read_ids(self, rows: Sequence[int]) -> dict[int, StoredRow]:

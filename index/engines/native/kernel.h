@@ -377,10 +377,12 @@ typedef struct {
 /* A query by words and codes. The code of document i is that at places[i], or at i; code_of holds
    the numbers of distinct codes, of one word, or is NULL for codes in groups. Seeds are the nearest
    by codes, with their weighted distances. The first rows are those of some of the best by words.
-   `highest` is that of best_by_words, or NULL. */
+   `highest` is that of best_by_words, or NULL. `allowed` tells which documents are offered, beside
+   the seeds; NULL means all. */
 typedef struct {
     const int64_t *rows;
     int has_gaps; /* whether the rows do not follow one another */
+    const uint8_t *allowed;
     const int32_t *places, *code_of;
     size_t n_codes, words;
     const uint64_t *codes;
@@ -399,9 +401,10 @@ typedef struct {
    with the largest part counts. */
 int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
               const scores_t *s);
-/* Write the k best scores above 0, or fewer, and their positions; return their number. `highest`
-   receives the highest of each SCORES_AT_ONCE scores. */
-size_t best_by_words(const scores_t *s, int64_t *highest, size_t k, scored_t *entries);
+/* Write the k best scores above 0 of live documents, or fewer, and their positions; return their
+   number. `live` may be NULL. `highest` receives the highest of each SCORES_AT_ONCE scores. */
+size_t best_by_words(const scores_t *s, const uint8_t *live, int64_t *highest, size_t k,
+                     scored_t *entries);
 /* Write the k best live documents for at most TERMS_AT_ONCE terms, as scores and positions, and their
    number. Return 0 if a posting is out of bounds, -1 if memory ran out. */
 #define TERMS_AT_ONCE 64

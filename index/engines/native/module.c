@@ -9,6 +9,8 @@
    earlier place, are skipped. */
 #include "arguments.h"
 
+#include <stdlib.h>
+
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the kernel reads codes as little-endian numbers"
 #endif
@@ -364,63 +366,104 @@ FUNCTION(add_terms_) {
     return finish_postings(&a, is_ok);
 }
 
+/* Where the best of a search are written: k rows, and as many scores. */
+typedef struct {
+    size_t k;
+    int64_t *rows;
+    void *scores;
+    scored_t *entries;
+} best_rows_t;
+
+static best_rows_t take_best(args_t *a) {
+    best_rows_t best;
+    best.k = take_number(a, 1, MAX_PLACES);
+    best.rows = take_output(a, best.k, sizeof *best.rows);
+    best.scores = take_output(a, best.k, 8);
+    best.entries = a->is_bad ? NULL : malloc(best.k * sizeof *best.entries);
+    return best;
+}
+
+/* Write n entries, whose scores are whole numbers or not, and return their number. `rows` has the
+   rows of the positions in the entries; it is NULL if they have rows. */
+static PyObject *finish_best(args_t *a, best_rows_t *best, size_t n, const int64_t *rows,
+                             int are_whole) {
+    for (size_t i = 0; i < n; i++) {
+        const scored_t entry = best->entries[i];
+        best->rows[i] = rows != NULL ? rows[entry.row] : entry.row;
+        if (are_whole)
+            ((int64_t *)best->scores)[i] = (int64_t)entry.score;
+        else
+            ((double *)best->scores)[i] = entry.score;
+    }
+    free(best->entries);
+    release(a);
+    return PyLong_FromSize_t(n);
+}
+
+static PyObject *no_memory(args_t *a, best_rows_t *best) {
+    free(best->entries);
+    release(a);
+    return PyErr_NoMemory();
+}
+
 /* best_by_terms(*postings, width, impact_of, n_impacts, saturations, n_terms, terms, weights,
-   repeats, words, live, rows, k, entries): write the best scores and their rows, 16 bytes each; return
-   their number (best_by_terms). live may be None. */
+   repeats, words, live, rows_of_documents, k, rows, scores): write the rows of the best and their
+   scores, int64; return their number (best_by_terms). live may be None. */
 FUNCTION(best_by_terms_) {
-    args_t a = begin_args(items, n_items, POSTINGS_ITEMS + 13);
+    args_t a = begin_args(items, n_items, POSTINGS_ITEMS + 14);
     const postings_t postings = take_postings(&a);
     const impacts_t impacts = take_impacts(&a, &postings);
     const query_terms_t query = take_terms(&a);
     const uint8_t *live = take_view(&a, postings.n_documents, 1, PyBUF_SIMPLE, 1);
     const int64_t *rows = take_input(&a, postings.n_documents, sizeof *rows);
-    const size_t k = take_number(&a, 1, MAX_PLACES);
-    scored_t *entries = take_output(&a, k, sizeof *entries);
+    best_rows_t best = take_best(&a);
     size_t n;
     int is_ok;
     RETURN_IF_BAD(a)
-    WITHOUT_LOCK(is_ok = best_by_terms(&postings, &impacts, &query, live, k, entries, &n))
-    if (is_ok <= 0) {
-        if (is_ok == 0) return finish_postings(&a, 0);
-        release(&a);
-        return PyErr_NoMemory();
+    if (best.entries == NULL) return no_memory(&a, &best);
+    WITHOUT_LOCK(is_ok = best_by_terms(&postings, &impacts, &query, live, best.k, best.entries, &n))
+    if (is_ok < 0) return no_memory(&a, &best);
+    if (is_ok == 0) {
+        free(best.entries);
+        return finish_postings(&a, 0);
     }
-    for (size_t i = 0; i < n; i++) entries[i].row = rows[entries[i].row];
-    release(&a);
-    return PyLong_FromSize_t(n);
+    return finish_best(&a, &best, n, rows, 1);
 }
 
 static size_t n_blocks(const scores_t *s) {
     return (s->n + SCORES_AT_ONCE - 1) / SCORES_AT_ONCE;
 }
 
-/* best_by_words(*scores, highest, k, entries): write the best scores and their positions, 16 bytes
-   each, and the highest score of each block; return the number of the best (best_by_words). */
+/* best_by_words(*scores, live, rows_of_documents, highest, k, rows, scores): write the rows of the
+   best and their scores, int64, and the highest score of each block; return the number of the best
+   (best_by_words). live may be None. */
 FUNCTION(best_by_words_) {
-    args_t a = begin_args(items, n_items, 6);
+    args_t a = begin_args(items, n_items, 9);
     const scores_t scores = take_scores(&a);
+    const uint8_t *live = take_view(&a, scores.n, 1, PyBUF_SIMPLE, 1);
+    const int64_t *rows = take_input(&a, scores.n, sizeof *rows);
     int64_t *highest = take_output(&a, n_blocks(&scores), sizeof *highest);
-    const size_t k = take_number(&a, 1, MAX_PLACES);
-    scored_t *entries = take_output(&a, k, sizeof *entries);
+    best_rows_t best = take_best(&a);
     size_t n;
     RETURN_IF_BAD(a)
-    WITHOUT_LOCK(n = best_by_words(&scores, highest, k, entries))
-    release(&a);
-    return PyLong_FromSize_t(n);
+    if (best.entries == NULL) return no_memory(&a, &best);
+    WITHOUT_LOCK(n = best_by_words(&scores, live, highest, best.k, best.entries))
+    return finish_best(&a, &best, n, rows, 1);
 }
 
-/* best_by_both(*scores, rows, places, n_codes, n_words, n_keys, codes, code_of, weights, total,
-   words_unit, codes_mean, codes_deviation, weight, only_matches, n_seeds, seed_rows,
-   seed_distances, n_first, first_rows, highest, k, entries): write the best documents and their
-   scores; return their number (best_by_both). */
+/* best_by_both(*scores, rows_of_documents, allowed, places, n_codes, n_words, n_keys, codes, code_of,
+   weights, total, words_unit, codes_mean, codes_deviation, weight, only_matches, n_seeds, seed_rows,
+   seed_distances, n_first, first_rows, highest, k, rows, scores): write the rows of the best
+   documents and their scores, float64; return their number (best_by_both). allowed may be None. */
 FUNCTION(best_by_both_) {
-    args_t a = begin_args(items, n_items, 3 + 22);
+    args_t a = begin_args(items, n_items, 3 + 24);
     const scores_t scores = take_scores(&a);
     fusion_t f;
     memset(&f, 0, sizeof f);
     f.rows = take_input(&a, scores.n, sizeof *f.rows);
     const int64_t span = a.is_bad || !scores.n ? 0 : f.rows[scores.n - 1] - f.rows[0] + 1;
     f.has_gaps = span != (int64_t)scores.n;
+    f.allowed = take_view(&a, scores.n, 1, PyBUF_SIMPLE, 1);
     f.places = take_view(&a, scores.n, sizeof *f.places, PyBUF_SIMPLE, 1);
     f.n_codes = take_number(&a, 0, MAX_PLACES);
     f.words = take_number(&a, 1, MAX_WORDS);
@@ -441,14 +484,13 @@ FUNCTION(best_by_both_) {
     f.n_first = take_number(&a, 0, MAX_PLACES);
     f.first_rows = take_input(&a, f.n_first, sizeof *f.first_rows);
     f.highest = take_view(&a, n_blocks(&scores), sizeof *f.highest, PyBUF_SIMPLE, 1);
-    const size_t k = take_number(&a, 1, MAX_PLACES);
-    scored_t *entries = take_output(&a, k, sizeof *entries);
+    best_rows_t best = take_best(&a);
     size_t n;
     int is_ok;
     RETURN_IF_BAD(a)
-    WITHOUT_LOCK(is_ok = best_by_both(&f, &scores, k, entries, &n))
-    release(&a);
-    return is_ok ? PyLong_FromSize_t(n) : PyErr_NoMemory();
+    if (best.entries == NULL) return no_memory(&a, &best);
+    WITHOUT_LOCK(is_ok = best_by_both(&f, &scores, best.k, best.entries, &n))
+    return is_ok ? finish_best(&a, &best, n, NULL, 0) : no_memory(&a, &best);
 }
 
 /* with_all(*postings, n_terms, terms, room, positions): write the positions of the documents that

@@ -247,9 +247,10 @@ static void offer_scores(const scores_t *s, const uint8_t *live, int64_t *highes
     }
 }
 
-size_t best_by_words(const scores_t *s, int64_t *highest, size_t k, scored_t *entries) {
+size_t best_by_words(const scores_t *s, const uint8_t *live, int64_t *highest, size_t k,
+                     scored_t *entries) {
     best_t best = {entries, 0, k};
-    offer_scores(s, NULL, highest, &best);
+    offer_scores(s, live, highest, &best);
     sort_best(&best);
     return best.n;
 }
@@ -358,7 +359,8 @@ static void offer_first(const fusion_t *f, const scores_t *s, const weights_t *w
     for (size_t i = 0; i < f->n_first; i++) {
         const int64_t row = f->first_rows[i];
         const size_t at = position_of_row(f, s, row);
-        if (at == s->n || is_among(seeds, f->n_seeds, row)) continue;
+        if (at == s->n || (f->allowed != NULL && !f->allowed[at])) continue;
+        if (is_among(seeds, f->n_seeds, row)) continue;
         const size_t place = place_of(f, at);
         if (place >= f->n_codes) continue;
         const int64_t by_codes = score_by_codes(f, weights, place);
@@ -406,6 +408,7 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
             const int64_t by_words = score_at(s, some[j]);
             const size_t place = place_of(f, some[j]);
             if (by_words < least || place >= f->n_codes) continue;
+            if (f->allowed != NULL && !f->allowed[some[j]]) continue;
             const int64_t row = row_at(f, some[j]);
             const double score = fused_score(f, by_words, score_by_codes(f, weights, place));
             const scored_t entry = {score, row};

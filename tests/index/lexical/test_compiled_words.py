@@ -155,6 +155,15 @@ def test_the_best_by_words_and_codes_are_those_of_numpy(
         (expected,) = ranking.rank(query, k)
     assert lists(found) == lists(expected) == lists(filtered)
     assert found.statistics == expected.statistics
+    some = rows[rng.random(n_documents) < 0.5]
+    some.setflags(write=False)
+    (among_some,) = HybridRanking(searched, moments, lexical, weight).rank(query, k, some)
+    weighed = lexical.weigh(question)
+    by_words = lists(lexical.best(weighed, k, some))
+    with by_numpy():
+        ranking = HybridRanking(generation(), moments, lexical, weight)
+        assert lists(among_some) == lists(ranking.rank(query, k, some)[0])
+        assert by_words == lists(lexical.best(weighed, k, some))
 
 
 def test_postings_out_of_bounds_are_refused() -> None:
