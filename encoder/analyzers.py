@@ -426,22 +426,10 @@ class Analyzer:
         Without a language, the list also holds single letters, which are no terms. Return None if
         the texts must be split one by one.
         """
-        if self.grams is not None:
-            return None
-        if self.language is None:
-            return _ascii_tokens(texts)
-        words = self.words_of_all(texts)
-        return None if words is None else self._stem(words)
-
-    def words_of_all(self, texts: Sequence[str]) -> list[str] | None:
-        """Return the words of short ASCII texts, with a :data:`BOUNDARY` after those of each text.
-
-        Return None if the texts must be split one by one.
-        """
-        tokens = _ascii_tokens(texts)
-        if tokens is None:
-            return None
-        return [token for token in tokens if len(token) > 1 or token == BOUNDARY]
+        tokens = None if self.grams else _ascii_tokens(texts)
+        if tokens is None or self.language is None:
+            return tokens
+        return self._stem([token for token in tokens if len(token) > 1 or token == BOUNDARY])
 
     def _long_term_lists(self, text: str) -> Iterator[list[str]]:
         for words in self._word_lists(text):
@@ -540,16 +528,22 @@ def ascii_words(text: str) -> list[str]:
     return [word for word in words if len(word) > 1]
 
 
-def _ascii_tokens(texts: Sequence[str]) -> list[str] | None:
-    """Return the tokens of ASCII texts in lower case, with a BOUNDARY after those of each text.
+def joined_words(texts: Sequence[str]) -> bytes | None:
+    """Return the words of ASCII texts in lower case, between spaces, a BOUNDARY after each text.
 
-    Tokens of a single character, which are no words, are included. Return None if some text is not
-    ASCII or contains a BOUNDARY.
+    Single characters, which are no words, are included. Return None if some text is not ASCII or
+    contains a BOUNDARY.
     """
     joined = f" {BOUNDARY} ".join([*texts, ""])
     if not joined.isascii() or joined.count(BOUNDARY) != len(texts):
         return None
-    return joined.encode("ascii").translate(_WORDS_AND_BOUNDARIES).decode("ascii").split()
+    return joined.encode("ascii").translate(_WORDS_AND_BOUNDARIES)
+
+
+def _ascii_tokens(texts: Sequence[str]) -> list[str] | None:
+    """Return what :func:`joined_words` does as a list, or None."""
+    joined = joined_words(texts)
+    return None if joined is None else joined.decode("ascii").split()
 
 
 def short_groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -352,11 +352,8 @@ class Collection:
             return queries
         if not any(question and question.words is None for question in queries.questions):
             return queries
-        reader = self._reader(by_words=True)
-        questions = [
-            question and reader.read(question.syntax, expand=options.expand)
-            for question in queries.questions
-        ]
+        syntaxes = [None if read is None else read.syntax for read in queries.questions]
+        questions = self._reader(by_words=True).read_all(syntaxes, expand=options.expand)
         return replace(queries, questions=questions)
 
     def _read(
@@ -367,18 +364,16 @@ class Collection:
         They are read by the words of documents where the search is `by_words`, and in collections
         where words rank also where these could change what the encoder reads.
         """
-        expand = options is None or options.expand
         syntaxes = [self._syntax(query.text, options) for query in queries]
         if not any(syntaxes):
             return [None] * len(queries)
-        reader = self._reader(by_words=by_words)
-        questions = [syntax and reader.read(syntax, expand=expand) for syntax in syntaxes]
+        expand = options is None or options.expand
+        questions = self._reader(by_words=by_words).read_all(syntaxes, expand=expand)
         if by_words or self.ranking not in BY_WORDS:
             return questions
         if all(question is None or question.is_settled for question in questions):
             return questions
-        reader = self._reader(by_words=True)
-        return [syntax and reader.read(syntax, expand=expand) for syntax in syntaxes]
+        return self._reader(by_words=True).read_all(syntaxes, expand=expand)
 
     def _syntax(self, text: str | None, options: SearchOptions | None) -> QueryText | None:
         if text is None:

@@ -25,7 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hummingbit.encoder.analyzers import BOUNDARY, MAX_JOINED_LENGTH, WORDS, Analyzer
+from hummingbit.encoder.analyzers import (
+    BOUNDARY,
+    PIECE_LENGTH,
+    WORDS,
+    Analyzer,
+    joined_words,
+    short_groups,
+)
 from hummingbit.foundation.arrays import sorted_distinct
 from hummingbit.index.confidence import WordEvidence
 from hummingbit.index.engines import kernel
@@ -425,10 +432,10 @@ class TermRows:
         self._rows.append(row)
         self._totals.append(len(self._numbers) - before)
 
-    def add_together(self, rows: Iterable[int], words: list[str], forms: list[str]) -> None:
-        """Add rows with their words and other forms, each with a BOUNDARY after those of a row."""
-        numbers, lengths = self._numbered(words)
-        of_forms, counts = self._numbered(forms)
+    def add_together(self, rows: Iterable[int], joined: bytes, forms: list[str]) -> None:
+        """Add rows with :func:`joined_words` and other forms, a BOUNDARY after those of each."""
+        numbers, lengths = self._numbers_in(joined)
+        of_forms, counts = self._numbers_of(forms)
         if len(of_forms):
             numbers = np.insert(numbers, np.repeat(np.cumsum(lengths), counts), of_forms)
         self._rows.extend(rows)
@@ -436,14 +443,31 @@ class TermRows:
         self._totals.frombytes((lengths + counts).tobytes())
         self._numbers.frombytes(numbers.tobytes())
 
-    def _numbered(self, words: list[str]) -> tuple[npt.NDArray[np.int32], Integers]:
+    def _numbers_in(self, joined: bytes) -> tuple[npt.NDArray[np.int32], Integers]:
+        """Return the numbers of the terms of joined words, and how many precede each boundary.
+
+        The kernel finds the distinct words, so that Python handles no others.
+        """
+        text = joined.decode("ascii")
+        if kernel.native is None:
+            tokens = text.split()
+            return self._numbers_of([word for word in tokens if len(word) > 1 or word == BOUNDARY])
+        room = len(joined) // 2 + 1
+        words, bounds = np.empty(room, dtype=np.int32), np.empty((room, 2), dtype=np.int32)
+        arguments = len(joined), joined, ord(BOUNDARY), words, bounds
+        n_words, n_distinct = kernel.native.number_words(*arguments)
+        distinct = [text[start:end] for start, end in bounds[:n_distinct].tolist()]
+        # A boundary has the number -1, and the last of these.
+        numbers = [*self._vocabulary.numbers_of(distinct).values(), -1]
+        return _up_to_boundaries(np.array(numbers, dtype=np.int32).take(words[:n_words]))
+
+    def _numbers_of(self, words: list[str]) -> tuple[npt.NDArray[np.int32], Integers]:
         """Return the numbers of the terms of words, and how many precede each boundary."""
-        distinct, end = dict.fromkeys(words), -1
+        distinct = dict.fromkeys(words)
         del distinct[BOUNDARY]
-        number_of = {**self._vocabulary.numbers_of(distinct), BOUNDARY: end}
+        number_of = {**self._vocabulary.numbers_of(distinct), BOUNDARY: -1}
         numbers = np.fromiter(map(number_of.__getitem__, words), np.int32, len(words))
-        ends = np.flatnonzero(numbers == end)
-        return numbers[numbers != end], np.diff(ends, prepend=-1) - 1
+        return _up_to_boundaries(numbers)
 
     def segment(self) -> Segment:
         """Return the segment of all rows."""
@@ -453,6 +477,14 @@ class TermRows:
             np.frombuffer(self._numbers, dtype=np.int32),
             np.frombuffer(self._totals, dtype=np.int64),
         )
+
+
+def _up_to_boundaries(
+    numbers: npt.NDArray[np.int32],
+) -> tuple[npt.NDArray[np.int32], Integers]:
+    """Return the numbers that are not -1, and how many precede each -1."""
+    ends = np.flatnonzero(numbers == -1)
+    return numbers[numbers != -1], np.diff(ends, prepend=-1) - 1
 
 
 # How many terms of a query are added up between two checkpoints.
@@ -813,6 +845,8 @@ def _as_arguments(scores: Scores) -> tuple[int, bool, Scores]:
 MIN_UNUSED = 1 << 16
 # How many terms an index keeps what it found for.
 NUMBERS_KEPT = 1 << 14
+# Characters of texts that are split together: many more than all their distinct words have.
+JOINED_AT_ONCE = 1 << 21
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
 
@@ -1160,10 +1194,12 @@ class LexicalIndex:
         analyzer, collected = self.analyzer, TermRows(self.vocabulary)
         for group in _groups(documents):
             texts = [text for _, text in group]
-            words = analyzer.words_of_all(texts) if len(texts) > 1 else None
-            if words is not None:
-                forms = forms_of_all(texts) if self.forms else [BOUNDARY] * len(texts)
-                collected.add_together((row for row, _ in group), words, forms)
+            joined = joined_words(texts) if len(texts) > 1 else None
+            if joined is not None:
+                forms = [BOUNDARY] * len(texts)
+                if self.forms:
+                    forms = [form for some in short_groups(texts) for form in forms_of_all(some)]
+                collected.add_together((row for row, _ in group), joined, forms)
                 continue
             for row, text in group:
                 other = other_forms(text, analyzer) if self.forms else ()
@@ -1176,7 +1212,7 @@ def _groups(documents: Sequence[tuple[int, str]]) -> Iterator[Sequence[tuple[int
     start = size = 0
     for at, (_, text) in enumerate(documents):
         size += len(text)
-        if size > MAX_JOINED_LENGTH or not text.isascii():
+        if size > JOINED_AT_ONCE or len(text) > PIECE_LENGTH or not text.isascii():
             if start < at:
                 yield documents[start:at]
             yield documents[at : at + 1]

@@ -194,6 +194,12 @@ class Reader:
         self.documents = documents
         self.encoder = encoder
 
+    def read_all(
+        self, syntaxes: Sequence[QueryText | None], *, expand: bool
+    ) -> list[Question | None]:
+        """Return the question of each text, None where there is no text."""
+        return [None if text is None else self.read(text, expand=expand) for text in syntaxes]
+
     def read(self, syntax: QueryText, *, expand: bool = True) -> Question:
         """Return a question; without `expand`, words match only as they are written."""
         text, documents = syntax.text, self.documents

@@ -64,8 +64,6 @@ class SortedStrings:
 
     def get(self, string: str) -> int | None:
         """Return the number of a string."""
-        if not self._firsts:
-            return None
         key = string.encode("utf-8", "surrogatepass")
         group = bisect_right(self._firsts, key) - 1
         if group < 0 or SEPARATOR in key:
@@ -155,7 +153,9 @@ class Vocabulary:
 
     def __getitem__(self, term: str) -> int:
         """Return the number of a term, which is added if it is unknown."""
-        number = self.get(term)
+        number = self._terms.get(term)
+        if number is None and len(self.sorted_terms.numbers):
+            number = self.sorted_terms.get(term)
         if number is None:
             number = self._terms[term] = len(self.sorted_terms.numbers) + len(self._later)
             self._later.append(term)
@@ -177,13 +177,13 @@ class Vocabulary:
         """Return the number of the term of each word; unknown words and terms are added."""
         known = self.words
         numbers = {word: known.get(word, -1) for word in words}
-        unknown: list[str] = []
-        for word in [word for word, number in numbers.items() if number < 0]:
-            number = self.sorted_words.get(word)
-            if number is None:
-                unknown.append(word)
-            else:
-                numbers[word] = known[word] = number
+        unknown = [word for word, number in numbers.items() if number < 0]
+        if len(self.sorted_words.numbers):
+            for word in unknown:
+                number = self.sorted_words.get(word)
+                if number is not None:
+                    numbers[word] = known[word] = number
+            unknown = [word for word in unknown if numbers[word] < 0]
         # Stemmed together, since a call takes longer than it takes to stem a word.
         for word, term in zip(unknown, self._stem(unknown), strict=True):
             numbers[word] = known[word] = number = self[term]

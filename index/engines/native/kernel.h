@@ -412,6 +412,22 @@ int best_by_terms(const postings_t *p, const impacts_t *impacts, const query_ter
                   const uint8_t *live, size_t k, scored_t *entries, size_t *n);
 /* Write the k best documents and their number; return 0 if memory ran out. */
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n);
+/* The words of joined texts, of which spaces part those of two bytes or more, and a boundary stands
+   alone after each text. `numbers` has room for half of the bytes and one more, and `bounds` for
+   twice as many. */
+typedef struct {
+    const uint8_t *text;
+    size_t n_bytes;
+    uint8_t boundary;
+    int32_t *numbers;
+    int32_t *bounds; /* where each distinct word begins and ends, in the order of their first place */
+    size_t n_numbers, n_words;
+} distinct_words_t;
+
+/* Write the number of each word among the distinct ones, -1 for a boundary, and the bounds of these;
+   return 0 if memory ran out. */
+int number_words(distinct_words_t *d);
+
 /* ---- moments of codes */
 
 /* Write the sum of the scores of all codes, and the sum of their squares in two parts, the high one

@@ -493,6 +493,25 @@ FUNCTION(best_by_both_) {
     return is_ok ? finish_best(&a, &best, n, NULL, 0) : no_memory(&a, &best);
 }
 
+/* number_words(n_bytes, text, boundary, numbers, bounds): write the numbers of the words of joined
+   texts, int32[n_bytes / 2 + 1], and where the distinct ones begin and end, int32[n_bytes / 2 + 1, 2];
+   return how many there are of both (number_words). */
+FUNCTION(number_words_) {
+    args_t a = begin_args(items, n_items, 5);
+    distinct_words_t d;
+    d.n_bytes = take_number(&a, 0, INT32_MAX);
+    d.text = take_input(&a, d.n_bytes, 1);
+    d.boundary = (uint8_t)take_number(&a, 0, 255);
+    d.numbers = take_output(&a, d.n_bytes / 2 + 1, sizeof *d.numbers);
+    d.bounds = take_output(&a, d.n_bytes / 2 + 1, 2 * sizeof *d.bounds);
+    int is_ok;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(is_ok = number_words(&d))
+    release(&a);
+    if (!is_ok) return PyErr_NoMemory();
+    return Py_BuildValue("nn", (Py_ssize_t)d.n_numbers, (Py_ssize_t)d.n_words);
+}
+
 /* with_all(*postings, n_terms, terms, room, positions): write the positions of the documents that
    have all terms; return how many (with_all_terms). */
 FUNCTION(with_all) {
@@ -583,6 +602,7 @@ static PyMethodDef methods[] = {
     METHOD("best_by_terms", best_by_terms_),
     METHOD("best_by_words", best_by_words_),
     METHOD("best_by_both", best_by_both_),
+    METHOD("number_words", number_words_),
     METHOD("with_all", with_all),
     METHOD("moments", moments),
     METHOD("paths", paths),

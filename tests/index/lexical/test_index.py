@@ -249,10 +249,16 @@ def test_a_query_of_more_terms_than_four_bytes_count_scores_alike() -> None:
         max_size=8,
     )
 )
+@pytest.mark.parametrize("compiled", [True, False])
 @settings(max_examples=60, deadline=None)
-def test_texts_that_are_split_together_have_the_terms_that_each_has(texts: list[str]) -> None:
+def test_texts_that_are_split_together_have_the_terms_that_each_has(
+    texts: list[str], compiled: bool
+) -> None:
     analyzer = ANALYZERS["english"]
-    index = LexicalIndex.build(0, analyzer, enumerate(texts), forms=True)
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(kernel, "native", None)
+        index = LexicalIndex.build(0, analyzer, enumerate(texts), forms=True)
     rows_of: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
         for term in {*analyzer.terms(text), *analyzer.stem(other_forms(text, analyzer))}:
