@@ -14,6 +14,9 @@ the mean difference of hybrid and plain bm25 with its paired bootstrap interval 
 questions with a right answer first by bm25, or first by codes (asymmetric), that hybrid has in no
 place of the first ten, of all questions with such a first answer.
 
+With ``--model FOLDER``, a last column has the cosine of a sentence model's vectors, of texts cut to
+128 tokens, without codes.
+
 ``--weights`` compares weights of codes beside words, and prints for each family what it has with
 the weight that is best on average over the other families.
 """
@@ -21,6 +24,7 @@ the weight that is best on average over the other families.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -48,12 +52,15 @@ from hummingbit.index.options import (
 )
 from hummingbit.index.records import Query
 from hummingbit.training.data import gather
+from hummingbit.training.model_codes import read_documents
+from hummingbit.training.model_folders import read_model
 from hummingbit.training_methods import recipe_for_search, train_by
 
 DEMO = "the 120"
 CORPORA = tuple(name for name in JUDGED if name != "docstrings")
 SETS = (*FAMILIES, DEMO, *CORPORA)
 DEPTH = 100
+MODEL_TOKENS = 128
 PLAIN, WORDS, HYBRID, CODES = "plain bm25", "bm25", "hybrid", "asymmetric"
 RANKINGS: Mapping[str, SearchOptions] = {
     PLAIN: SearchOptions(k=DEPTH, ranking="bm25", expand=False),
@@ -147,6 +154,11 @@ def find(
         [hit.id for hit in collection.find([query], options).hits[0]]
         for query in (Query(text=question.text, code=question.code) for question in asked.questions)
     ]
+    return ranked, judge(asked, ranked)
+
+
+def judge(asked: Asked, ranked: Sequence[list[str]]) -> Found:
+    """Return how good the hits of each question are."""
     grades = [asked.qrels[question.id] for question in asked.questions]
     pairs = [*zip(ranked, grades, strict=True)]
     places = [next((at for at, id_ in enumerate(ids) if id_ in of), None) for ids, of in pairs]
@@ -156,9 +168,20 @@ def find(
         _gain(of.get(id_, 0) for id_ in ids[:10]) / _gain(sorted(of.values(), reverse=True)[:10])
         for ids, of in pairs
     ]
-    return ranked, Found(
-        *(np.array(values, dtype=np.float64) for values in (in_ten, reciprocal, ndcg))
-    )
+    return Found(*(np.array(values, dtype=np.float64) for values in (in_ten, reciprocal, ndcg)))
+
+
+def find_by_model(name: str, asked: Asked, folder: Path, work_dir: Path) -> Found:
+    """Return how good the nearest documents by a model's vectors are; these stay in the folder."""
+    model = read_model(folder, max_tokens=MODEL_TOKENS)
+    documents = [document for document in asked.documents if (document.text or "").strip()]
+    texts = [document.text or "" for document in documents]
+    digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    corpus = "docstrings" if name == DEMO else name
+    vectors, _ = read_documents(model, texts, digest, work_dir / f"{corpus}-{folder.name}.vectors")
+    queries, _ = model.features.transform_queries([query.text or "" for query in asked.questions])
+    nearest = np.argsort(-(queries @ vectors.T), axis=1, kind="stable")[:, :DEPTH]
+    return judge(asked, [[documents[row].id for row in rows] for rows in nearest.tolist()])
 
 
 def _gain(grades: Iterable[int]) -> float:
@@ -201,6 +224,8 @@ def measure(name: str, args: argparse.Namespace) -> list[str]:
     )
     ahead = [_interval(interval) for interval in intervals.values()]
     of_first = [f"{n} of {m}" for n, m in lost.tolist()]
+    if args.model is not None:
+        of_first.append(_figures(find_by_model(name, asked, args.model, args.work_dir)))
     return [name, str(len(asked.questions)), *shown, *ahead, *of_first]
 
 
@@ -260,6 +285,7 @@ def main() -> None:
         metavar="DIR",
         help="a folder with an encoder for each corpus, such as docstrings",
     )
+    parser.add_argument("--model", type=Path, metavar="FOLDER", help="a sentence model")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="encoders of each set")
     parser.add_argument("--weights", type=float, nargs="+", metavar="W", help="compare these")
     parser.add_argument(
@@ -281,7 +307,9 @@ def main() -> None:
         print(" | ".join(rows[-1]), flush=True)
     print(f"\nHalf {args.half}; in ten / MRR / nDCG@10 of each ranking:\n")
     header = ["", "questions", PLAIN, WORDS, HYBRID, "ahead in ten", "ahead in MRR"]
-    print_table([*header, "lost of bm25's first", "lost of codes' first"], rows)
+    lost = ["lost of bm25's first", "lost of codes' first"]
+    by_model = [] if args.model is None else [f"cosine of {args.model.name}"]
+    print_table([*header, *lost, *by_model], rows)
 
 
 if __name__ == "__main__":
