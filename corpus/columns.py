@@ -6,7 +6,6 @@ import base64
 import datetime
 import importlib
 import math
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -298,6 +297,8 @@ def load_arrays(path: Path, names: tuple[str, ...] | None = None) -> dict[str, A
     Raises:
         ReadError: if the file is not an archive of plain arrays, or lacks one of `names`.
     """
+    from zipfile import BadZipFile  # noqa: PLC0415 - a collection is imported without archives
+
     try:
         # Opened here, because NumPy leaves the file open if the archive's directory is broken.
         with path.open("rb") as file:
@@ -310,7 +311,7 @@ def load_arrays(path: Path, names: tuple[str, ...] | None = None) -> dict[str, A
             return {name: archive[name] for name in names or archive.files}
     except ReadError:
         raise
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, EOFError, ValueError, BadZipFile, zlib.error) as error:
         # NumPy takes any unknown file for a pickle, and advises loading it as one.
         reason = "it is not one, or it holds pickled objects" if "pickle" in str(error) else error
         raise ReadError(f"{path}: cannot be read as an .npz archive: {reason}") from None

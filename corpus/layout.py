@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import unescape
 from typing import Any
 from unicodedata import combining, normalize
 
@@ -164,6 +163,8 @@ def plain_text(markup: str) -> str:
 
 def _shown(markup: str) -> Iterator[str]:
     """Yield the text between tags and, for the tags that separate it, line ends and spaces."""
+    from html import unescape  # noqa: PLC0415 - its tables are large, and few texts are HTML
+
     at = 0
     while (tag := _TAG.search(markup, at)) is not None:
         yield unescape(markup[at : tag.start()])

@@ -13,8 +13,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from difflib import get_close_matches
-from http import HTTPStatus
 from io import TextIOWrapper
 from pathlib import Path
 from shlex import quote
@@ -54,6 +52,8 @@ OTHER_WORDS = {
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean …?" with the name in `known` nearest to `word`, or nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
+
     # Without the dashes, which all options share.
     names = {name.lstrip("-"): name for name in known}
     others = {other: names[name] for other, name in OTHER_WORDS.items() if name in names}
@@ -278,6 +278,8 @@ EXTRA_OF = {
 }
 """Packages of extras that commands import unasked: what needs each, and its extra."""
 
+UNAUTHORIZED = 401
+"""The status of a request without a key; the enumeration of all takes as long as argparse."""
 HELP_WIDTH = 80
 _OF_TRAINING = ("hummingbit.training", "hummingbit.encoder.recipes")
 """The modules whose errors name settings of training."""
@@ -354,7 +356,7 @@ def _explain(error: Exception) -> str | None:
 
     if isinstance(error, ServiceError):
         hint = ""
-        if error.status == HTTPStatus.UNAUTHORIZED:
+        if error.status == UNAUTHORIZED:
             hint = "; commands read the key from the environment variable HUMMINGBIT_KEY"
         elif str(error).endswith("Connection refused"):  # not by a proxy
             hint = "; start it with hummingbit serve, or name another with --url"

@@ -6,7 +6,6 @@ plots show: values by bit, and the buckets, which are the codes with their docum
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,19 +24,6 @@ MAX_BITS_SHOWN = 128
 MAX_BITS_CORRELATED = 1024
 PURITY_STEPS = 10
 LARGEST = 12
-
-
-class StatisticsCache:
-    """The statistics of one generation, as long as none of its documents expires."""
-
-    def __init__(self) -> None:
-        self._last: tuple[object, dict[str, Any]] | None = None
-
-    def get(self, key: object, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the statistics; `measure` is called unless those of an equal `key` are cached."""
-        if self._last is None or self._last[0] != key:
-            self._last = key, measure()
-        return self._last[1]
 
 
 def code_statistics(generation: IndexSnapshot) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from hummingbit.foundation.memory import give_back_memory
 from hummingbit.foundation.processes import ProcessLock
 from hummingbit.index.answers import answer_to
 from hummingbit.index.backend import BATCH_SIZE, MAX_COMPLETIONS, AnyCollection, CheckReplaced
-from hummingbit.index.code_statistics import StatisticsCache, code_statistics
 from hummingbit.index.encoding import (
     WITHOUT_CODES,
     batches,
@@ -205,7 +204,8 @@ class Collection:
         self.ranking: str = store.default_ranking() or HAMMING
         self.own_hybrid_weight = store.hybrid_weight()
         self._write_lock = ProcessLock(store.connections.process)
-        self._statistics = StatisticsCache()
+        self._statistics: tuple[tuple[int, int], dict[str, Any]] | None = None
+        """The generation and its size that were measured last, and the statistics of the codes."""
         self._payload_fields = PayloadFields(store)
         self._published_index = PublishedIndex(
             store, self._write_lock, engine, self._payload_fields
@@ -1105,9 +1105,14 @@ class Collection:
         """See :meth:`hummingbit.index.backend.CollectionBackend.stats`."""
         published = self._published_index.current()
         generation = published.generation
-        statistics = self._statistics.get(
-            (generation.number, len(generation)), lambda: code_statistics(generation)
-        )
+        # Documents that expire leave the generation.
+        measured, state = self._statistics, (generation.number, len(generation))
+        if measured is None or measured[0] != state:
+            # Searches need not import it.
+            from hummingbit.index.code_statistics import code_statistics  # noqa: PLC0415
+
+            measured = self._statistics = state, code_statistics(generation)
+        statistics = measured[1]
         return {
             "name": self.name,
             "documents": published.documents,
