@@ -75,13 +75,21 @@ class PublishedGeneration(NamedTuple):
         return lexical, self.moments.with_changes(codes, gone)
 
 
+class SavedMoments(NamedTuple):
+    """The words of a file, and the moments of the codes of a generation that it was compared to."""
+
+    words: SavedWords
+    generation: IndexSnapshot
+    moments: CodeMoments
+
+
 class IndexedTexts(NamedTuple):
     """An index of the texts up to a row."""
 
     lexical: LexicalIndex
     last_row: int
-    saved: SavedWords | None = None
-    """The file that it comes from, if it does."""
+    saved: SavedMoments | None = None
+    """What a file gives, if the index comes from one."""
 
 
 class SearchTarget(NamedTuple):
@@ -544,7 +552,10 @@ class PublishedIndex:
             saved, saved_row = loaded
             codes, rows = generation.codes()
             if word_file.fits(saved, rows, codes):
-                return IndexedTexts(saved.lexical, saved_row, saved)
+                moments = word_file.moments_now(saved, rows, codes)
+                return IndexedTexts(
+                    saved.lexical, saved_row, SavedMoments(saved, generation, moments)
+                )
             _log.info("the word index in %s has other codes than the store", self._folder)
         with inner_stage("indexing the words of the texts"):
             documents = self._store.texts(up_to=last_row)
@@ -618,16 +629,19 @@ class PublishedIndex:
         """Bring an index of texts up to date and publish it. Called with the lock held."""
         published = self.catch_up()
         generation, (lexical, last_row, saved) = published.generation, indexed
-        codes, rows = generation.codes()
         indexed_rows = lexical.rows()
+        live = generation.live_rows(indexed_rows)
         removed = indexed_rows[:0]
-        if not np.array_equal(indexed_rows, rows):
-            removed = np.setdiff1d(indexed_rows, rows, assume_unique=True)
+        if len(live) < len(indexed_rows):
+            removed = np.setdiff1d(indexed_rows, live, assume_unique=True)
         documents = list(self._store.texts(last_row))
         if saved is None:
             moments = CodeMoments.of_codes(*generation.distinct_codes())
-        else:
-            moments = word_file.moments_now(saved, rows, codes)
+        elif saved.generation is generation:
+            moments = saved.moments
+        else:  # another was published since the file was compared
+            codes, rows = generation.codes()
+            moments = word_file.moments_now(saved.words, rows, codes)
         lexical = lexical.with_changes(generation.number, documents, removed)
         self._published = published = published._replace(lexical=lexical, moments=moments)
         return published

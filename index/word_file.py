@@ -213,6 +213,8 @@ def fits(saved: SavedWords, rows: Rows, codes: Codes) -> bool:
 
 def moments_now(saved: SavedWords, rows: Rows, codes: Codes) -> CodeMoments:
     """Return the moments of the codes of a store that the file :func:`fits`."""
+    if np.array_equal(saved.rows, rows):
+        return saved.moments
     added = ~np.isin(rows, saved.rows, assume_unique=True)
     removed = ~np.isin(saved.rows, rows, assume_unique=True)
     if not added.any() and not removed.any():
