@@ -84,7 +84,7 @@ def commands_of_rounds(python: str) -> dict[str, Sequence[str]]:
     """Return the commands to time, by what the table calls them."""
     hummingbit = [python, "-m", "hummingbit"]
     commands: dict[str, Sequence[str]] = {BASE: [python, "-c", BASE]}
-    for command in ("", "search", "quickstart", "index", "train", "evaluate", "serve"):
+    for command in ("", "search", "index", "train", "evaluate", "serve", "reproduce"):
         words = [command] if command else []
         commands[" ".join(["hummingbit", *words, "--help"])] = [*hummingbit, *words, "--help"]
     for name in ("Client", "Collection", "SemanticHasher"):
