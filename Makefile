@@ -153,14 +153,18 @@ bench-long: $(VENV)/.dev ## Time ten million codes, other libraries over a milli
 	$(BIN)/python -m benchmarks.evaluation --bits 64
 	$(BIN)/python -m benchmarks.ingest --rounds 0 --open 1000000 10000000
 
+.PHONY: console-pages
+console-pages: $(VENV)/.dev ## Drive only the pages of the console, with small collections
+	$(BIN)/python -m pytest -m console tests/console/test_pages.py
+
 .PHONY: console
 # Both use demo-data, which the gate writes.
 ifneq ($(filter eval-gate,$(MAKECMDGOALS)),)
 console: eval-gate
 endif
-console: $(VENV)/.dev ## Drive the console in Chromium: retraining, 100,000 documents, pictures of every page
+console: console-pages $(VENV)/.dev ## Drive the console in Chromium: its pages, retraining, 100,000 documents, pictures of every page
 	test -d demo-data/collections || $(BIN)/hummingbit demo --no-serve --model none
-	$(BIN)/python -m pytest -m console -s tests/console
+	$(BIN)/python -m pytest -m console -s tests/console/test_proof.py
 
 .PHONY: faults
 faults: $(VENV)/.dev ## Kill the service, the store, and jobs at every step; simulate power cuts; fill a disk

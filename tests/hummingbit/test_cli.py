@@ -20,6 +20,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.training.data import gather
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
+from tests.support.recipes import train_in_few_batches
 
 TRAINING = ["--epochs", "40", "--hidden", "24", "--batch-size", "32", "--bits", "16"]
 
@@ -71,8 +72,12 @@ def test_training_prints_the_held_out_figures(
 
 @pytest.mark.parametrize("method", ["ssb-vae", "sne", "itq", "pca-sign", "lsh", "class-codes"])
 def test_every_method_trains(
-    method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    method: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    train_in_few_batches(monkeypatch)
     corpus = write_lines(tmp_path / "train.jsonl", topic_documents(100))
     short = ["--bits", "16"]
     if method == "ssb-vae":
@@ -138,8 +143,13 @@ def test_class_codes_are_searched_by_their_query_head(
 
 @pytest.mark.parametrize(("labels", "method"), [(True, "class-codes"), (False, "ict")])
 def test_without_a_method_the_labels_decide(
-    labels: bool, method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    labels: bool,
+    method: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    train_in_few_batches(monkeypatch)
     corpus = write_lines(tmp_path / "train.jsonl", topic_documents(100))
     if not labels:
         lines = [json.loads(line) for line in corpus.read_text().splitlines()]

@@ -24,8 +24,8 @@ from hummingbit import SemanticHasher, load_encoder
 from hummingbit.encoder.artifact import ArtifactError
 from hummingbit.evaluation.evaluate import evaluate_encoder
 from hummingbit.evaluation.relevance import Labelled
-from hummingbit.training import cloze
 from tests.support.encoders import class_encoder, random_texts
+from tests.support.recipes import train_in_few_batches
 
 PETS = ["a cat and a dog play", "the dog barks at a cat", "cats like milk", "dogs like bones"]
 MONEY = ["stocks and bonds fall", "a bond pays interest", "banks lend money", "money buys stocks"]
@@ -35,8 +35,8 @@ LABELS = ["pets" if i % 8 < 4 else "money" for i in range(64)]
 
 @pytest.fixture
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ict train with few batches; it takes 2,000 of however few texts."""
-    monkeypatch.setattr(cloze, "MIN_STEPS", 20)
+    """Let ict and sne train with few batches; they take hundreds of however few rows."""
+    train_in_few_batches(monkeypatch)
 
 
 def without_array_api(check: Any) -> bool:

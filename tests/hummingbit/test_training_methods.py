@@ -18,6 +18,7 @@ from hummingbit.encoder.recipes import (
 from hummingbit.training.data import TrainingData, gather
 from hummingbit.training_methods import METHOD_NAMES, default_method, in_language, train_by
 from tests.support.corpora import topic_documents
+from tests.support.recipes import train_in_few_batches
 
 
 def texts(labels: list[tuple[str, ...]], n_words: int = 20) -> TrainingData:
@@ -76,7 +77,10 @@ def test_documents_labels_and_bits_decide_the_method(
 
 
 @pytest.mark.parametrize("method", ["class-codes", "itq", "ict", "metric"])
-def test_the_recipe_says_what_is_run(method: str, tmp_path: Path) -> None:
+def test_the_recipe_says_what_is_run(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_in_few_batches(monkeypatch)
     data = gather(topic_documents(120))
     train_by(data, RECIPES[method](method=method, n_bits=8), tmp_path / "e", progress=False)
     about = load_encoder(tmp_path / "e").metadata

@@ -58,11 +58,11 @@ def letters() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
-    """Serve the letters from a worker that asks for a key."""
+    """Serve the letters, asking for a key."""
     data = tmp_path_factory.mktemp("parish")
     hasher = SemanticHasher(n_bits=64, method="lsh").fit([text for _, text, *_ in LETTERS] * 5)
     hasher.save(data / "encoders" / "letters-64")
-    with service_with_keys(data) as (url, key), Client(url, key) as client:
+    with service_with_keys(data, workers=0) as (url, key), Client(url, key) as client:
         yield client, data
 
 

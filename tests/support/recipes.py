@@ -49,6 +49,7 @@ def _other(one: Field[Any]) -> Any:
 
 
 def train_in_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `train --for-search` train with its recipe, but not with 2,000 batches."""
+    """Let methods train with their recipes, but not with the batches that codes need to be good."""
     monkeypatch.setattr(networks, "LEAST_STEPS", 20)
+    monkeypatch.setattr(networks, "MOST_STEPS", 20)
     monkeypatch.setattr(cloze, "MIN_STEPS", 20)

@@ -34,8 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         with Collection.create(path, name, n_bits=16) as collection:
             collection.add([{"id": "a", "code": "0f0f"}])
     Collection.create(path, "empty", n_bits=16).close()
-    # One worker: another would follow what a test has written only after a moment.
-    with service_with_keys(path) as (url, admin):
+    with service_with_keys(path, workers=0) as (url, admin):
         yield Served(path, url, admin)
 
 
