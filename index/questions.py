@@ -19,6 +19,7 @@ others. Names that are written otherwise (:mod:`hummingbit.index.word_forms`) co
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ STOP_WEIGHT = 0.5
 
 MOST_COMPLETIONS, MOST_OF_PREFIX = 8, 32
 """How many words stand for one that no document has, and how many for a ``word*``."""
+_HANGUL = re.compile("[가-힣]+")
+"""Words of syllables, to which Korean adds its particles: two syllables are a noun."""
 MOST_UNKNOWN = 8
 """How many unknown words of a question are replaced."""
 WORDS_KEPT = 1 << 14
@@ -355,7 +358,8 @@ class _Reading:
 
     def _completions(self, word: str, written: str, limit: int, factor: float) -> list[Alternative]:
         """Return words that begin with one; a number that goes on is another number."""
-        if written == word and len(word) < (3 if has_digit(word) else 4):
+        least = 2 if _HANGUL.fullmatch(word) else 3 if has_digit(word) else 4
+        if written == word and len(word) < least:
             return []
         completions = self._documents.complete(word, limit)
         if written == word and word[-1].isdigit():

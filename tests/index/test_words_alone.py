@@ -331,3 +331,12 @@ def test_the_command_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert (ranking, figures["expected"]["MRR"], others) == ("bm25", 1.0, [])
     assert main(["evaluate", "notes", *judged, "--rankings", "hamming"]) != 0
     assert "words alone" in capsys.readouterr().err
+
+
+def test_korean_words_find_words_with_particles(tmp_path: Path) -> None:
+    texts = ["서울의 지하철은 매우 편리합니다", "부산에서 기차를 탔습니다", "지도를 보세요"]
+    with hummingbit.Collection.create(tmp_path, "korean", encoder=None) as collection:
+        collection.add(texts, ids=["subway", "train", "map"])
+        assert collection.search("지하철").ids == ["subway"]
+        assert sorted(collection.search("서울 기차").ids) == ["subway", "train"]
+        assert collection.search("지").ids == []
