@@ -68,6 +68,7 @@ from hummingbit.index.names import (
     FORMS,
     INDEX_TYPES,
     MAX_K,
+    NONE,
     RANKING_SUMMARIES,
     STORES,
     VECTOR_TYPES,
@@ -105,6 +106,7 @@ with deferred_imports():
     )
     from hummingbit.index.filters import Filter
     from hummingbit.index.ingestion import CollectionFieldTypes
+    from hummingbit.index.languages import DEFAULT_LANGUAGE
     from hummingbit.index.passages import Passages
     from hummingbit.index.payloads import PayloadUpdate, select_fields
     from hummingbit.index.records import IngestReport, Query, StoredDocument
@@ -328,7 +330,20 @@ def run_build(args: argparse.Namespace) -> int:
         except OptionError:
             folder.drop_collection(name)
             raise
+        if args.encoder is None and args.bits is None and collection.n_bits:
+            _tell_language(collection)
         return _end_ingestion(args, folder, collection, report, is_new=True)
+
+
+def _tell_language(collection: AnyCollection) -> None:
+    """Say so if the encoder that ships, which nobody named, reads another language."""
+    language = collection.language
+    if language not in (None, NONE, DEFAULT_LANGUAGE):
+        print(
+            f"{collection.name}: the texts are {language.capitalize()}, and hummingbit-models knows"
+            " English only; --no-encoder searches by words alone, hummingbit train learns from texts",
+            file=sys.stderr,
+        )
 
 
 def run_add(args: argparse.Namespace) -> int:

@@ -144,6 +144,7 @@ def timed_stage(title: str) -> Iterator[None]:
     print(f"  {time.perf_counter() - began:.1f} s", flush=True)
 
 
+MIDNIGHT = "T00:00:00Z"
 FACETS_OVER = {
     "words": ", of the documents with a word of the query",
     "best": ", of the best documents",
@@ -160,7 +161,10 @@ def print_facets(facets: Iterable[FacetResult], over: str = "") -> None:
         counts = f"{facet.documents:,} with a value, {facet.missing:,} without"
         counts += FACETS_OVER.get(over, "")
         print(without_controls(f"{facet.field}: {counts}"))
+        starts = [bucket["from"] for bucket in facet.buckets if isinstance(bucket.get("from"), str)]
+        are_days = bool(starts) and all(start.endswith(MIDNIGHT) for start in starts)
         for bucket in facet.buckets:
             value = bucket.get("value", bucket.get("from"))
             text = value if isinstance(value, str) else json.dumps(value)
+            text = text.removesuffix(MIDNIGHT) if are_days else text
             print(without_controls(f"{bucket['count']:>10,}  {text}"))

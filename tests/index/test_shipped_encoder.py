@@ -75,6 +75,20 @@ def test_the_command_has_it_too(shipped: Path, tmp_path: Path) -> None:
         assert len(data.collection("notes")) == len(TEXTS)
 
 
+def test_building_with_it_says_that_texts_are_of_another_language(
+    shipped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, folder = tmp_path / "notes.txt", str(tmp_path / "data")
+    source.write_text("".join(f"{text}\n" for text in TEXTS))
+    for name, *options in (("said", "--language", "german"), ("asked", "--encoder", "english")):
+        command = ["index", "build", name, str(source), "--data-dir", folder, *options]
+        assert main([*command, "--language", "german"]) == 0
+        said = "the texts are German, and hummingbit-models knows English only; --no-encoder"
+        assert (said in capsys.readouterr().err) == (name == "said")
+    assert main(["index", "build", "english", str(source), "--data-dir", folder]) == 0
+    assert "hummingbit-models" not in capsys.readouterr().err
+
+
 def test_a_service_on_an_empty_folder_has_it_too(shipped: Path, tmp_path: Path) -> None:
     with running_service(tmp_path / "data") as client:
         made = client.put("/v1/collections/notes", json={})
