@@ -341,7 +341,7 @@ def _tell_language(collection: AnyCollection) -> None:
     if language not in (None, NONE, DEFAULT_LANGUAGE):
         print(
             f"{collection.name}: the texts are {language.capitalize()}, and hummingbit-models knows"
-            " English only; --no-encoder searches by words alone, hummingbit train learns from texts",
+            " English only; --no-encoder searches by words alone, train learns from the texts",
             file=sys.stderr,
         )
 
