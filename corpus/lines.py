@@ -382,6 +382,7 @@ HINTS = {
     **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".zst"), "decompress it first"),
     **dict.fromkeys((".mbox", ".eml", ".msg"), "save the text of each message as .txt"),
     **dict.fromkeys((".db", ".sqlite", ".sqlite3", ".sql"), "export a table as CSV"),
+    ".faiss": "hummingbit index import NAME --faiss FILE reads it",
     **dict.fromkeys((".pkl", ".pickle", ".joblib", ".pt"), "save it as Parquet or JSON lines"),
 }
 """What to do with files that cannot be read, by their suffix."""

@@ -300,7 +300,7 @@ def run_compare(args: argparse.Namespace) -> None:
     if len(names) < 2:
         what = "file of a TREC run" if args.runs else "encoder" if args.data else "collection"
         raise OptionError(
-            f"NAME: only {names[0]!r} is given; a comparison needs two or more, so name another"
+            f"NAME: {names[0]!r} alone is given; a comparison needs two or more, so name another"
             f" {what} after it"
         )
     systems = _evaluate(args, names)
