@@ -300,8 +300,36 @@ def request_arguments(call: Call[Any], *, asynchronous: bool = False) -> dict[st
     if call.body is None:
         return {"headers": call.headers}
     check_all_names(call.body)
-    content = json.dumps(call.body, default=plain_value, ensure_ascii=False, allow_nan=False)
-    return {"content": content.encode(), "headers": {**JSON, **call.headers}}
+    try:
+        content = json.dumps(call.body, default=plain_value, ensure_ascii=False, allow_nan=False)
+        encoded = content.encode()
+    except ValueError as error:
+        if "ircular" in str(error):  # a list that holds itself
+            raise
+        raise ServiceError(_explain_no_json(call.body)) from None
+    return {"content": encoded, "headers": {**JSON, **call.headers}}
+
+
+def _explain_no_json(value: Any, at: str = "") -> str:
+    """Return where a value has a number or a text that JSON in UTF-8 does not have, and what."""
+    value = plain_value(value)
+    parts = value.items() if isinstance(value, dict) else ()
+    parts = enumerate(value) if isinstance(value, list) else parts
+    for name, part in parts:
+        if isinstance(name, str) and not _is_json(name):
+            return f"{at or '/'}: has the key {name!r:.60}, which holds a lone surrogate"
+        if not _is_json(part):
+            return _explain_no_json(part, f"{at}/{name}")
+    rule = "a number must be finite, and a text without lone surrogates"
+    return f"{at or 'the body'}: is {value!r:.60}; {rule}"
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, default=plain_value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        return False
+    return True
 
 
 def answer_of(call: Call[Answer], response: httpx.Response) -> Answer:

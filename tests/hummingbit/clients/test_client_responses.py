@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hummingbit import Client
+from hummingbit import Client, ServiceError
 from hummingbit.clients import calls
 from hummingbit.clients.requests import Call
 from hummingbit.index.names import FORMS, STRATEGIES
@@ -148,3 +148,18 @@ def test_a_search_rescores_by_a_name_or_with_options() -> None:
     assert calls.search_body(rescore="bm25") == {"rescore": {"by": "bm25"}}
     both = {"by": "bm25", "oversample": 2.0}
     assert calls.search_body(rescore=both) == {"rescore": both}
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        ({"v": [1, float("nan")]}, "/documents/1/payload/v/1: is nan; a number must be finite"),
+        ({"v": {"w": "\ud800"}}, r"/documents/1/payload/v/w: is '\ud800'; a number must be"),
+        ({"\udfff": 1}, r"/documents/1/payload: has the key '\udfff', which holds a lone"),
+    ],
+)
+def test_a_value_that_json_does_not_have_is_named(payload: dict[str, Any], message: str) -> None:
+    documents = [{"id": "a", "text": "one"}, {"id": "b", "text": "two", "payload": payload}]
+    with Client("http://127.0.0.1:1") as client, pytest.raises(ServiceError) as refused:
+        client.upsert("c", documents)
+    assert str(refused.value).startswith(message)
