@@ -5,6 +5,7 @@ Their fields are those of ``SearchResponse`` and ``StoredDocument`` of the clien
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -35,6 +36,8 @@ from hummingbit.index.search import (
 _WRITTEN_APART = frozenset(
     "generation ranking recognized_terms next_cursor query_code groups facets facets_over".split()
 )
+_ID = re.compile(r"[^\s\"]{0,64}\d[^\s\"]{0,64}")
+"""Words with digits, as ids are that people search for."""
 OPTIONAL_FIELDS = [field.name for field in fields(QueryResult) if field.name not in _WRITTEN_APART]
 """The fields of a response that are written as :class:`QueryResult` has them, unless empty."""
 OPTIONAL_HIT_FIELDS = [
@@ -64,13 +67,25 @@ def explained_answer(
     """Return the response that :func:`search_answer` does, with why parts of it are empty."""
     answer = search_answer(collection, result, position, options, seconds)
     facets = () if result.facets is None else result.facets[position]
-    answer = with_warnings(answer, explain_no_values(collection, facets))
+    said = explain_no_values(collection, facets) + _tell_id(collection, result, position)
+    answer = with_warnings(answer, said)
     groups = answer.get("groups")
     if answer["hits"] or groups or options.cursor is not None or options.offset:
         return answer
     conditions = result.queries[position : position + 1].conditions
     warnings = collection.explain_no_hits(both(options.filter, *conditions))
     return with_warnings(answer, warnings + explain_no_groups(collection, options.group_by, groups))
+
+
+def _tell_id(collection: CollectionBackend, result: SearchResult, position: int) -> list[str]:
+    """Return a sentence if the whole query is the id of a document that is not the first hit."""
+    question, hits = result.queries.questions[position], result.hits[position]
+    text = question.text if question is not None and question.syntax.is_plain else ""
+    if hits and text.isdigit():  # a number means more than an id
+        return []
+    if not _ID.fullmatch(text) or (hits and hits[0].id == text) or collection.get(text) is None:
+        return []
+    return [f"{text!r} is the id of a document, and ids are not searched; id:{text} finds it"]
 
 
 def search_answer(

@@ -8,7 +8,7 @@ import json
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -313,9 +313,8 @@ def request_arguments(call: Call[Any], *, asynchronous: bool = False) -> dict[st
 def _explain_no_json(value: Any, at: str = "") -> str:
     """Return where a value has a number or a text that JSON in UTF-8 does not have, and what."""
     value = plain_value(value)
-    parts = value.items() if isinstance(value, dict) else ()
-    parts = enumerate(value) if isinstance(value, list) else parts
-    for name, part in parts:
+    parts: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else ()
+    for name, part in enumerate(value) if isinstance(value, list) else parts:
         if isinstance(name, str) and not _is_json(name):
             return f"{at or '/'}: has the key {name!r:.60}, which holds a lone surrogate"
         if not _is_json(part):

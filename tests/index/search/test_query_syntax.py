@@ -228,6 +228,19 @@ def test_a_condition_that_is_read_as_words_is_said(collection: Collection) -> No
     assert alike[0] == alike[1]
 
 
+def test_an_id_that_is_searched_for_as_a_word_is_said(tmp_path: Path) -> None:
+    collection = Collection.create(tmp_path, "tickets", encoder=None)
+    collection.add(["printer jams", "as INC41 says, it jams"], ids=["INC40", "INC41"])
+
+    def said(text: str) -> object:
+        return collection.backend.answer(Query(text=text), {"limit": 3}).get("warnings")
+
+    hint = "'INC40' is the id of a document, and ids are not searched; id:INC40 finds it"
+    assert said("INC40") == [hint]
+    assert said("INC41") is None  # found by its text
+    assert said("INC42") is said("printer") is said("id:INC40") is said("INC40 printer") is None
+
+
 def test_a_facet_that_no_document_has_is_said_beside_hits(shop: Collection) -> None:
     def said(*fields: str) -> object:
         facets = [{"field": field} for field in fields]
