@@ -159,7 +159,8 @@ def test_a_search_rescores_by_a_name_or_with_options() -> None:
     ],
 )
 def test_a_value_that_json_does_not_have_is_named(payload: dict[str, Any], message: str) -> None:
-    documents = [{"id": "a", "text": "one"}, {"id": "b", "text": "two", "payload": payload}]
+    documents: list[dict[str, Any]] = [{"id": "a", "text": "one"}]
+    documents.append({"id": "b", "text": "two", "payload": payload})
     with Client("http://127.0.0.1:1") as client, pytest.raises(ServiceError) as refused:
         client.upsert("c", documents)
     assert str(refused.value).startswith(message)
