@@ -20,7 +20,7 @@ from hummingbit.encoder.codes import (
 )
 from hummingbit.encoder.endpoint import EndpointModel
 from hummingbit.encoder.limits import Precision, check_n_bits
-from hummingbit.encoder.neighbours import Neighbour, TermTable, find_terms, open_terms
+from hummingbit.encoder.neighbours import TERMS, Neighbour, TermTable, find_terms, open_terms
 from hummingbit.encoder.reconstruction import Reconstruction
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, TextRow, native
@@ -319,7 +319,7 @@ class Encoder:
                 terms = find()
             else:
                 origin = self.fingerprint, analyzer.name, analyzer.stemmer_version
-                terms = open_terms(self.derived / f"{analyzer.name}.terms", origin, find)
+                terms = open_terms(self.derived / f"{analyzer.name}{TERMS}", origin, find)
             table = TermTable(words, rows, terms)
             self._term_tables[analyzer] = table
         return table

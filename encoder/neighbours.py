@@ -40,6 +40,8 @@ TERMS_KEPT = 1 << 15
 ROWS_AT_ONCE = 1024
 """So many rows of 256 numbers stay in a processor's cache while their signs are taken."""
 
+TERMS = ".terms"
+"""Ends the names of files of terms."""
 MAGIC = b"hummingbit term\n"
 VERSION = 1
 SEPARATOR = b"\n"

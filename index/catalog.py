@@ -32,6 +32,7 @@ from hummingbit.encoder.artifact import (
 from hummingbit.encoder.classifier import Classifier
 from hummingbit.encoder.encoder import Encoder, sign_encoder
 from hummingbit.encoder.limits import CodeError
+from hummingbit.encoder.neighbours import TERMS
 from hummingbit.foundation.errors import ROOT, InputError
 from hummingbit.foundation.files import replace_file, sync_folder
 from hummingbit.index.collection import Collection
@@ -356,6 +357,11 @@ class EncoderFolder:
     def names(self) -> list[str]:
         """Return the names of the encoders, sorted."""
         return sorted(self._folders())
+
+    def delete_partial(self) -> None:
+        """Delete what killed processes left of the files of terms (:func:`.open_terms`)."""
+        for partial in self.path.glob(f"*/*{TERMS}.*.partial"):
+            partial.unlink(missing_ok=True)
 
     def load(self, name: str) -> Encoder:
         """Return an encoder.

@@ -151,6 +151,7 @@ class DataFolder:
         self._lock = FolderLock(path, self.process, writable=writable)
         if writable:
             remove_leftovers(path / "encoders")
+            self.encoders.delete_partial()
         try:
             if writable:
                 self.snapshots.delete_partial()

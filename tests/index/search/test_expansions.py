@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hummingbit.corpus.document import Document
+from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.encoder import Encoder, Layer
 from hummingbit.encoder.text_features import TextFeatures
 from hummingbit.foundation.errors import InputError
@@ -194,3 +196,25 @@ def test_a_collection_that_is_ready_has_what_words_by_meaning_need(tmp_path: Pat
         collection.build_index()
         assert collection.is_built_for("hybrid")
         assert collection.is_built_for("hamming")
+
+
+def test_terms_are_kept_beside_the_encoder_and_in_no_snapshot(tmp_path: Path) -> None:
+    write_artifact(tmp_path / "made", encoder(), ["mirror"])
+    with DataFolder(tmp_path / "data", writable=True) as data:
+        data.encoders.install(tmp_path / "made", "mine")
+        created = data.create_collection("c", encoder="mine", language="english")
+        created.upsert([Document(id=str(at), text=text) for at, text in enumerate(TEXTS)])
+        first = search(created, "mirror", ranking="bm25")
+        assert first.of_query(0).expanded == {"mirror": ("reflect",)}
+        kept = tmp_path / "data" / "encoders" / "mine" / "visible+english.terms"
+        written = kept.stat().st_mtime_ns
+        left = kept.with_name(f"{kept.name}.0123.partial")
+        left.write_bytes(b"")  # by a process that was killed
+        snapshot = data.create_snapshot("c")
+        with tarfile.open(data.snapshots.file(snapshot.id)) as archive:
+            assert not [name for name in archive.getnames() if "terms" in name]
+    with DataFolder(tmp_path / "data", writable=True) as data:
+        again = search(data.collection("c"), "mirror", ranking="bm25")
+        assert again.hits == first.hits
+    assert kept.stat().st_mtime_ns == written
+    assert not left.exists()
