@@ -363,6 +363,9 @@ MARKS = {
 """Byte order marks; that of UTF-32 begins like that of UTF-16."""
 # Text in UTF-16 has a NUL in every other place, except where it is Chinese, say.
 LEAST_NULS = 0.2
+_CONTROLS = bytes([*range(9), *range(0x0E, 0x1B)])
+MAX_CONTROLS = 0.02
+"""A file with a larger share of these bytes, which no encoding gives to a letter, is no text."""
 
 OTHER_FORMATS = {
     b"PK\x03\x04": "a ZIP archive, perhaps a spreadsheet; unpack it, or save the sheet as CSV",
@@ -382,6 +385,7 @@ HINTS = {
     **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".zst"), "decompress it first"),
     **dict.fromkeys((".mbox", ".eml", ".msg"), "save the text of each message as .txt"),
     **dict.fromkeys((".db", ".sqlite", ".sqlite3", ".sql"), "export a table as CSV"),
+    ".log": "name it .txt, of which each line is a document",
     ".faiss": "hummingbit index import NAME --faiss FILE reads it",
     **dict.fromkeys((".pkl", ".pickle", ".joblib", ".pt"), "save it as Parquet or JSON lines"),
 }
@@ -410,6 +414,9 @@ def open_text(
             raise ReadError(f"{source}: is {explanation}")
     if encoding is None:
         encoding = _find_encoding(sample)
+        if not encoding.startswith("utf") and _is_binary(sample):
+            rule = "if it is, name its encoding with --encoding"
+            raise ReadError(f"{source}: is no text; {rule}")
         if encoding != "utf-8":
             notice(f"is not UTF-8; it is read as {encoding}")
     try:
@@ -422,6 +429,10 @@ def open_text(
         _Transcoder(buffered, codec.incrementaldecoder(), codec.name), SAMPLE_BYTES
     )
     return decoded, _peek(decoded, source)
+
+
+def _is_binary(sample: bytes) -> bool:
+    return len(sample) - len(sample.translate(None, _CONTROLS)) > MAX_CONTROLS * len(sample)
 
 
 def _peek(stream: Buffered, source: str) -> bytes:

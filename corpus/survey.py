@@ -269,7 +269,8 @@ def _sample(source: Path, layout: Layout) -> tuple[list[Mapping[str, Any]], str]
     """Return the first records, and what is wrong with the first row that is none, or nothing."""
     rows = list(islice(read_rows(source, layout), SAMPLE))
     bad = [row for row in rows if not isinstance(row.record, Mapping)]
-    reasons = [f"; line {row.line} {row.reason or 'is no object'}" for row in bad[:1]]
+    rule = 'is no object such as {"text": "…"}'
+    reasons = [f"; line {row.line} {row.reason or rule}" for row in bad[:1]]
     return [row.record for row in rows if isinstance(row.record, Mapping)], "".join(reasons)
 
 

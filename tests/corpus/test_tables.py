@@ -262,6 +262,8 @@ def test_wide_encodings_need_no_mark(tmp_path: Path, encoding: str) -> None:
         ("d.txt", b"%PDF-1.4", "is a PDF; save its text as .txt"),
         ("d.xlsx", b"PK\x03\x04", "the suffix '.xlsx' is not one of"),
         ("d.xlsx", b"PK\x03\x04", "; save the sheet as CSV"),
+        ("d.log", b"ERROR", "; name it .txt, of which each line is a document"),
+        ("d.csv", bytes(range(256)) * 10, "is no text; if it is, name its encoding"),
         ("d.faiss", b"IBxF", "; hummingbit index import NAME --faiss FILE reads it"),
         ("d.mbox", b"From a", "; save the text of each message as .txt"),
         ("d.zip", b"PK\x03\x04", "; decompress it first"),
