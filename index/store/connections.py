@@ -156,7 +156,8 @@ class Connections(Inherited):
             with errors_of(self._path):
                 yield own
             return
-        with self._borrow() as connection:
+        connection, idle = self._lend()
+        try:
             if not transaction:
                 yield connection
                 return
@@ -169,6 +170,10 @@ class Connections(Inherited):
             finally:
                 self._of_thread.connection = None
                 connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise store_error(self._path, error) from error
+        finally:
+            self._take_back(connection, idle)
 
     def fetch(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows of one query on a connection of :meth:`reading`.
@@ -176,21 +181,16 @@ class Connections(Inherited):
         Raises:
             StoreError: as :meth:`reading`.
         """
-        self.process.check()
-        idle = self._idle
-        if self._frozen or not idle or getattr(self._of_thread, "connection", None) is not None:
+        if getattr(self._of_thread, "connection", None) is not None:
             with self.reading() as connection:
                 return connection.execute(query, values).fetchall()
-        # A connection is nearly always idle; borrowing it needs no context manager.
-        connection = idle.pop()
+        connection, idle = self._lend()
         try:
             return connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise store_error(self._path, error) from error
         finally:
-            idle.append(connection)
-            if not self.is_open or idle is not self._idle:
-                self._close_all(idle)
+            self._take_back(connection, idle)
 
     def each(self, query: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of one query one by one; see :meth:`fetch`."""
@@ -216,23 +216,21 @@ class Connections(Inherited):
                 connection.execute(f"PRAGMA cache_size = -{READ_CACHE_KIB}")
             return connection
 
-    @contextmanager
-    def _borrow(self) -> Iterator[sqlite3.Connection]:
+    def _lend(self) -> tuple[sqlite3.Connection, deque[sqlite3.Connection]]:
+        """Return a connection, and the idle ones that it belongs to, for :meth:`_take_back`."""
         self.check_open()
         if self._frozen and not self._is_frozen():
             self._thaw()
         idle = self._idle
         try:
-            connection = idle.pop()
+            return idle.pop(), idle
         except IndexError:
-            connection = self._open_or_wait(idle)
-        try:
-            with errors_of(self._path):
-                yield connection
-        finally:
-            idle.append(connection)
-            if not self.is_open or idle is not self._idle:
-                self._close_all(idle)
+            return self._open_or_wait(idle), idle
+
+    def _take_back(self, connection: sqlite3.Connection, idle: deque[sqlite3.Connection]) -> None:
+        idle.append(connection)
+        if not self.is_open or idle is not self._idle:
+            self._close_all(idle)
 
     def _open_or_wait(self, idle: deque[sqlite3.Connection]) -> sqlite3.Connection:
         """Open another connection; if the file is gone, wait until one that is open is returned."""
