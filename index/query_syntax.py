@@ -17,7 +17,7 @@
     ``id:a17``                        the document with this id, if no payload has a field ``id``
     ``-brand:Sony``                   documents whose payload has no such value
     ``brand:Sony OR year:2024``       at least one of the conditions that ``OR`` stands between
-    ``NOT brand:Sony``, ``NOT word``  as ``-brand:Sony``, ``-word``, unless all is in capitals
+    ``NOT brand:Sony``, ``NOT word``  as ``-brand:Sony``, ``-word``; ``NOT NULL`` is words
     ================================  =====================================================
 
 Everything else is words. Words in quotes and after ``+`` match as they are, without others of
@@ -73,8 +73,8 @@ _TOKEN = WordExpression(
 )
 _WORD = WordExpression(r"\w")
 _OR, _NOT = "OR", "NOT"
-_NEGATED = re.compile(rf'(?<!\S){_NOT}\s+(?=["\w])')
-_OPERATOR = re.compile(rf"\b(?:{_OR}|AND|{_NOT})\b")
+# "NOT NULL" and "NOT FOUND" are words.
+_NEGATED = re.compile(rf'(?<!\S){_NOT}\s+(?=["\w])(?![A-Z]+(?!\S))')
 _CONDITION = "\0"
 """What stands for a condition until the words around it are read; it is no part of a word."""
 _JOINED = re.compile(rf"(?<={_CONDITION})\s+(?:{_OR}|AND)\s+(?={_CONDITION})")
@@ -122,9 +122,7 @@ def read_query_text(text: str, has_field: Callable[[str], bool]) -> QueryText:
     if len(text) > LONGEST_TYPED or "\n" in text or not has_signs(text):
         return QueryText(text)
     reader = _Reader(has_field)
-    signed = text
-    if _NOT in text and not _OPERATOR.sub("", text).isupper():
-        signed = _NEGATED.sub("-", text)
+    signed = _NEGATED.sub("-", text)
     rest = _TOKEN.of(signed).sub(reader.read, signed)
     words = " ".join(_JOINED.sub("", rest).replace(_CONDITION, " ").split())
     phrases, excluded, conditions = reader.phrases, reader.excluded, reader.conditions

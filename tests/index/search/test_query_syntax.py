@@ -50,6 +50,7 @@ def test_phrases_exclusions_and_conditions_limit_every_ranking(
     assert "3" not in found("random forest NOT regressor")
     assert "0" not in found('letter NOT "dead letter"')
     assert "3" in found("RANDOM FOREST NOT REGRESSOR")
+    assert "3" in found("random forest NOT REGRESSOR")
     assert "3" in found("random forest -regressor", syntax="plain")
     assert {"0", "1"} <= found('"dead letter"', syntax="plain")
 
