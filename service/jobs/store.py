@@ -32,6 +32,22 @@ from hummingbit.index.errors import StoreError, StoreFull, is_damaged, store_err
 from hummingbit.service.http.problems import ProblemError
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
+KindName = Literal[
+    "bulk",
+    "evaluation",
+    "map",
+    "duplicates",
+    "delete_duplicates",
+    "reindex",
+    "retrain",
+    "train",
+    "snapshot",
+    "upload",
+    "restore",
+    "verify",
+    "compact",
+    "index_fields",
+]
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
 
 

@@ -45,7 +45,7 @@ from hummingbit.service.jobs.kinds import (
 )
 from hummingbit.service.jobs.map import MAP_FILE, POINTS_FILE
 from hummingbit.service.jobs.runner import Jobs
-from hummingbit.service.jobs.store import Idempotency, JobRecord, NewJob, State
+from hummingbit.service.jobs.store import Idempotency, JobRecord, KindName, NewJob, State
 from hummingbit.service.routes.dependencies import (
     LONG_READ,
     CollectionOf,
@@ -220,7 +220,7 @@ def list_jobs(
     limits: Limits,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     state: State | None = None,
-    kind: str | None = None,
+    kind: KindName | None = None,
     collection: str | None = None,
 ) -> Response:
     """List the latest jobs, newest first; all of them, or those of a state, kind or collection.

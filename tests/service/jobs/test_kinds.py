@@ -14,7 +14,9 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import StoreClosed
-from hummingbit.service.jobs.kinds import explain
+from hummingbit.service.concurrency import WriteGate
+from hummingbit.service.jobs.kinds import explain, kinds_of_jobs
+from hummingbit.service.settings import Settings
 from tests.support.encoders import random_texts, text_encoder
 from tests.support.service import (
     check_problem,
@@ -55,6 +57,18 @@ def upsert(client: httpx.Client, name: str, documents: list[dict[str, Any]]) -> 
 def move(client: httpx.Client, alias: str, collection: str) -> httpx.Response:
     action = {"add": {"alias": alias, "collection": collection}}
     return send(client, "POST", "/v1/aliases", {"actions": [action]})
+
+
+def test_jobs_are_listed_by_every_kind_that_runs_and_no_other(data: Path) -> None:
+    with DataFolder(data, writable=True) as folder:
+        names = kinds_of_jobs(folder, WriteGate(), Settings())
+    with running_service(data) as client:
+        for name in names:
+            assert client.get(f"/v1/jobs?kind={name}").json() == {"jobs": []}
+        problem = check_problem(client.get("/v1/jobs?kind=reindx"), 422, "invalid_request")
+    assert problem["errors"][0]["pointer"] == "/kind"
+    assert "reindx" in problem["detail"] or "reindx" in str(problem["errors"])
+    assert "reindex" in str(problem["errors"])
 
 
 def test_a_job_whose_collection_is_deleted_fails_and_names_no_path(data: Path) -> None:
