@@ -133,8 +133,8 @@ eval-gate: retrieval ## Test the demo, and compare the retrieval of ssb-vae and 
 	@command -v curl >/dev/null || $(BIN)/hummingbit demo --no-serve --model none
 
 .PHONY: readme-figures
-readme-figures: $(VENV)/.dev ## Measure the figures of the README anew, and print its two tables
-	$(BIN)/python -m experiments.questions.table --half report
+readme-figures: $(VENV)/.dev ## Measure the figures of the README anew, and print its two tables (MODEL=FOLDER)
+	$(BIN)/python -m experiments.questions.table --half report $(if $(MODEL),--model $(MODEL))
 	$(BIN)/python -m benchmarks.readme_figures
 
 .PHONY: bench
