@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hummingbit.cli import COMMANDS, configure_command
+from hummingbit.cli import COMMANDS, LateParser, configure_command
 from hummingbit.commands.printing import add_json_or_former_file
 
 WITHOUT = {
@@ -29,6 +29,8 @@ WITHOUT = {
 
 def actions_of(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, bool]]:
     """Yield each command that can be run, and whether it has a ``--json`` that needs no value."""
+    if isinstance(parser, LateParser):
+        parser.add_options()
     below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for item in below:
         for action, sub_parser in item.choices.items():
