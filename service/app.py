@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 
 from anyio import CapacityLimiter
@@ -53,6 +52,7 @@ from hummingbit.service.settings import Settings
 
 DEFAULT_SETTINGS = Settings()
 ROUTERS = (
+    search.search_router,
     system.router,
     system.pages_router,
     encoders.router,
@@ -119,7 +119,6 @@ def create_app(
     app = Service(
         title="hummingbit",
         summary="Semantic hashing: index and search short binary codes.",
-        generate_unique_id_function=attrgetter("name"),
         version=own_version(),
         lifespan=partial(_running, data=data, settings=settings, beside=beside),
         # FastAPI's own pages load scripts from other hosts, and require no key.
@@ -135,12 +134,10 @@ def create_app(
     app.state.metrics = Metrics()
     app.state.keyring = Keyring(settings)
     _share_resources(app, settings)
-    # A router that is included wraps its routes in others, at the cost of a small search.
-    app.router.routes += search.search_router.routes
-    for router in ROUTERS:
-        app.include_router(router)
-    routers = (search.search_router, *ROUTERS)
-    add_handlers(app, [route for router in routers for route in router.routes])
+    # Routers that are included would make their routes anew, at the first request.
+    routes = [route for router in ROUTERS for route in router.routes]
+    app.router.routes += routes
+    add_handlers(app, routes)
     app.add_middleware(HeadAsGet)
     if writer is not None and isinstance(data, DataFolder):
         seconds = settings.request_timeout

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, cast
 from weakref import WeakKeyDictionary
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from hummingbit.corpus.document import Document
 from hummingbit.foundation.errors import InputError
@@ -37,7 +37,7 @@ from hummingbit.service.http.problems import (
     pointer,
     without_path,
 )
-from hummingbit.service.http.routing import JSONRoute, check_role
+from hummingbit.service.http.routing import Router, check_role
 from hummingbit.service.jobs.kinds import compact, index_fields, verify
 from hummingbit.service.routes.dependencies import (
     FILTERED_WRITING,
@@ -91,8 +91,8 @@ from hummingbit.service.schemas.responses import (
 # Collections and their documents.
 
 
-router = APIRouter(prefix="/v1", tags=["collections"], route_class=JSONRoute)
-documents_router = APIRouter(prefix="/v1", tags=["documents"], route_class=JSONRoute)
+router = Router(prefix="/v1", tags=["collections"])
+documents_router = Router(prefix="/v1", tags=["documents"])
 MAX_ERRORS = 100
 
 

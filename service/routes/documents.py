@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import chain
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import Header, Request, Response
 from fastapi import Query as QueryParameter
 from fastapi.concurrency import run_in_threadpool
 
@@ -20,7 +20,7 @@ from hummingbit.index.search import explain_no_order, with_warnings
 from hummingbit.service.http.bodies import JSON_LINES, check_media_type, save_body
 from hummingbit.service.http.keys import Role, requires
 from hummingbit.service.http.problems import ProblemError
-from hummingbit.service.http.routing import JSONRoute, beyond_filter
+from hummingbit.service.http.routing import Router, beyond_filter
 from hummingbit.service.jobs.bulk import BATCH_LINES, INPUT, BulkOptions, BulkWriter
 from hummingbit.service.routes.dependencies import (
     FILTERED_LONG_READ,
@@ -64,7 +64,7 @@ from hummingbit.service.schemas.responses import (
 )
 from hummingbit.service.schemas.search import to_json
 
-router = APIRouter(prefix="/v1/collections/{name}", tags=["documents"], route_class=JSONRoute)
+router = Router(prefix="/v1/collections/{name}", tags=["documents"])
 
 MAX_KEY_LENGTH = 255
 # A document may have a text of a million characters.

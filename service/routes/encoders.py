@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
 from hummingbit.corpus.document import parse_text, parse_vector
 from hummingbit.encoder.artifact import ArtifactError
@@ -23,7 +23,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.errors import UnknownEncoder
 from hummingbit.service.http.keys import READ
 from hummingbit.service.http.problems import ProblemError, invalid_field, without_path
-from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.http.routing import Router
 from hummingbit.service.routes.dependencies import (
     LONG_READ,
     Folder,
@@ -52,7 +52,7 @@ from hummingbit.service.schemas.responses import (
 )
 from hummingbit.service.settings import Settings
 
-router = APIRouter(prefix="/v1", tags=["encoders"], route_class=JSONRoute)
+router = Router(prefix="/v1", tags=["encoders"])
 
 
 def find_encoder(name: str, folder: Folder) -> Encoder:

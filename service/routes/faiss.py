@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from hummingbit.corpus.lines import ReadError
@@ -27,14 +27,14 @@ from hummingbit.index.faiss_files import (
 from hummingbit.service.http.bodies import check_media_type, save_body
 from hummingbit.service.http.keys import Role, requires
 from hummingbit.service.http.problems import ProblemError
-from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.http.routing import Router
 from hummingbit.service.jobs.bulk import INPUT, BulkOptions
 from hummingbit.service.routes.dependencies import LONG_READ, CollectionOf, Limits
 from hummingbit.service.routes.jobs import ACCEPTED, SubmitOf, accepted_response
 from hummingbit.service.schemas.common import pointing_at
 from hummingbit.service.settings import Settings
 
-router = APIRouter(prefix="/v1", tags=["documents"], route_class=JSONRoute)
+router = Router(prefix="/v1", tags=["documents"])
 ZIP, FILE = "application/zip", "application/octet-stream"
 CODES = "codes.faiss"
 _BINARY = {"schema": {"type": "string", "format": "binary"}}

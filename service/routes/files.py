@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, NamedTuple
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from hummingbit.corpus.document import Document
@@ -27,14 +27,14 @@ from hummingbit.index.first_reading import LONG_SHARE, Corpus, how_to_read, read
 from hummingbit.service.http.bodies import check_media_type, save_body
 from hummingbit.service.http.keys import Role, requires
 from hummingbit.service.http.problems import ProblemError
-from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.http.routing import Router
 from hummingbit.service.jobs.bulk import INPUT, BulkOptions
 from hummingbit.service.routes.dependencies import CollectionOf, Limits, LongReads, render
 from hummingbit.service.routes.jobs import ACCEPTED, SubmitOf, accepted_response
 from hummingbit.service.schemas.files import FileDocument, FileSurvey
 from hummingbit.service.settings import Settings
 
-router = APIRouter(prefix="/v1", tags=["documents"], route_class=JSONRoute)
+router = Router(prefix="/v1", tags=["documents"])
 MEDIA_TYPE = "application/octet-stream"
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _BODY = {"required": True, "content": {MEDIA_TYPE: _BINARY}}

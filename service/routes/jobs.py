@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from hummingbit.evaluation.formats import FORMATS, PlotError
@@ -33,7 +33,7 @@ from hummingbit.index.duplicates import DuplicateCriteria
 from hummingbit.service.http.bodies import JSONRequest, parse_json
 from hummingbit.service.http.keys import READ, WRITE, Role, request_key
 from hummingbit.service.http.problems import ProblemError, invalid_field
-from hummingbit.service.http.routing import JSONRoute, check_role
+from hummingbit.service.http.routing import Router, check_role
 from hummingbit.service.jobs.kinds import (
     CLUSTERS_FILE,
     FURTHER_FILE,
@@ -83,7 +83,7 @@ from hummingbit.service.schemas.responses import (
 
 Status = Literal["running", "done", "failed"]
 
-router = APIRouter(prefix="/v1", tags=["jobs"], route_class=JSONRoute)
+router = Router(prefix="/v1", tags=["jobs"])
 
 
 class OwnJobs:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from itertools import count
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from hummingbit.encoder.limits import check_n_bits
@@ -56,7 +56,7 @@ from hummingbit.index.store.annotations import (
 from hummingbit.service.http.bodies import JSON_LINES, JSONRequest, check_media_type
 from hummingbit.service.http.keys import ADMIN, Role, request_key, requires
 from hummingbit.service.http.problems import ProblemError, invalid_field
-from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.http.routing import Router
 from hummingbit.service.jobs.reindex import is_same_source
 from hummingbit.service.jobs.retrain import check_retrainable
 from hummingbit.service.jobs.runner import Jobs
@@ -216,7 +216,7 @@ def without_vector(document: dict[str, Any]) -> dict[str, Any]:
 # Labels, and suggestions of what to label next.
 
 
-router = APIRouter(prefix="/v1", tags=["labels"], route_class=JSONRoute)
+router = Router(prefix="/v1", tags=["labels"])
 
 LabelField = Annotated[
     str | None,

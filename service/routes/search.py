@@ -6,10 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from hummingbit.corpus.document import parse_code, parse_vector
@@ -26,7 +25,7 @@ from hummingbit.service.batching import Batcher
 from hummingbit.service.http.bodies import show
 from hummingbit.service.http.keys import FILTERED_READ
 from hummingbit.service.http.problems import invalid_field
-from hummingbit.service.http.routing import JSONRoute, PlainRoute
+from hummingbit.service.http.routing import PlainRoute, Router
 from hummingbit.service.routes.dependencies import (
     FILTERED_LONG_READ,
     CollectionOf,
@@ -71,13 +70,8 @@ LONG_VECTOR = 4096
 # A longer text is no query that a person types.
 MAX_COMPLETED = 256
 
-router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], route_class=JSONRoute)
-search_router = APIRouter(
-    prefix="/v1/collections/{name}",
-    tags=["search"],
-    route_class=PlainRoute,
-    generate_unique_id_function=attrgetter("name"),
-)
+router = Router(prefix="/v1/collections/{name}", tags=["search"])
+search_router = Router(prefix="/v1/collections/{name}", tags=["search"], route_class=PlainRoute)
 
 
 @search_router.post("/search", response_model=SearchResponse, **FILTERED_READ, summary="Search")

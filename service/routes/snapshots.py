@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from starlette.datastructures import Headers, MutableHeaders
@@ -19,7 +19,7 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.http.bodies import check_media_type, save_body
 from hummingbit.service.http.keys import ADMIN, Role, requires
 from hummingbit.service.http.problems import ProblemError, problem_response, without_path
-from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.http.routing import Router
 from hummingbit.service.jobs.kinds import UPLOAD, snapshot_record
 from hummingbit.service.routes.dependencies import (
     LONG_ADMIN,
@@ -40,7 +40,7 @@ from hummingbit.service.schemas.responses import (
     UnavailableSnapshot,
 )
 
-router = APIRouter(prefix="/v1", tags=["snapshots"], route_class=JSONRoute)
+router = Router(prefix="/v1", tags=["snapshots"])
 TAR = "application/x-tar"
 _FILE = {
     "required": True,

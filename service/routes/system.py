@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
 
 from hummingbit.index.data_folder import DataFolder
@@ -20,7 +20,7 @@ from hummingbit.service.console import Asset, assets, gzipped, page, release
 from hummingbit.service.http.keys import EVERYBODY, FILTERED_READ, READ, Role
 from hummingbit.service.http.monitoring import CONTENT_TYPE, Metrics
 from hummingbit.service.http.problems import ProblemError, problem_response, without_path
-from hummingbit.service.http.routing import JSONRoute
+from hummingbit.service.http.routing import Router
 from hummingbit.service.routes.dependencies import (
     Folder,
     Limits,
@@ -29,8 +29,8 @@ from hummingbit.service.routes.dependencies import (
 from hummingbit.service.routes.encoders import summarize_encoders
 from hummingbit.service.schemas.responses import Access, Ready, Root, Status, Unavailable
 
-router = APIRouter(tags=["service"], route_class=JSONRoute)
-pages_router = APIRouter(route_class=JSONRoute, include_in_schema=False)
+router = Router(tags=["service"])
+pages_router = Router(include_in_schema=False)
 
 
 # Health and metrics.
