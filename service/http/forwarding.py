@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hummingbit.foundation.errors import HummingbitError
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.http.admission import min_generation
+from hummingbit.service.http.monitoring import BY_WRITER
 from hummingbit.service.http.problems import ProblemError, problem_response
 from hummingbit.service.http.request_ids import request_id
 
@@ -117,6 +118,7 @@ class Forwarding:
             problem = ProblemError(503, "writer_unavailable", message, headers={"Retry-After": "1"})
             await problem_response(Request(scope), problem)(scope, receive, send)
             return
+        scope["state"][BY_WRITER] = True
         try:
             if scope["method"] not in READING and response.is_success:
                 await self._follow()

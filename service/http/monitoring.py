@@ -191,6 +191,8 @@ _log = logging.getLogger("hummingbit.access")
 _errors = logging.getLogger("hummingbit.service")
 
 UNMATCHED = "unmatched"
+BY_WRITER = "by_writer"
+"""Set in the state of a request that the writer answered, which counts and logs it."""
 MAX_LOGGED_PATH = 1000
 
 
@@ -225,13 +227,18 @@ class Monitoring:
             problem = ProblemError(500, "internal_error", INTERNAL, headers={"Connection": "close"})
             await problem_response(Request(scope), problem)(scope, receive, send_noting)
         finally:
-            seconds = time.perf_counter() - start
-            route = getattr(scope.get("route"), "path", UNMATCHED)
-            # A client could invent any number of methods, and each would be another time series.
-            method = scope["method"] if scope["method"] in METHODS else "OTHER"
-            self._times(method, route, str(status or 500)).observe(seconds)
-            if self._log and _log.isEnabledFor(logging.INFO):
-                log_access(scope, route, status or 500, seconds)
+            self._record(scope, status or 500, time.perf_counter() - start)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count, time and log a request."""
+        if BY_WRITER in scope["state"]:
+            return
+        route = getattr(scope.get("route"), "path", UNMATCHED)
+        # A client could invent any number of methods, and each would be another time series.
+        method = scope["method"] if scope["method"] in METHODS else "OTHER"
+        self._times(method, route, str(status)).observe(seconds)
+        if self._log and _log.isEnabledFor(logging.INFO):
+            log_access(scope, route, status, seconds)
 
 
 def log_access(scope: Scope, route: str, status: int, seconds: float) -> None:

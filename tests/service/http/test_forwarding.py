@@ -18,7 +18,6 @@ from hummingbit.index.data_folder import DataFolder
 from hummingbit.service.app import ROUTERS, create_app
 from hummingbit.service.http.forwarding import LOCAL, Forwarding
 from hummingbit.service.http.keys import Role, required_role
-from hummingbit.service.routes import search
 from hummingbit.service.settings import Settings
 
 # What only the process that writes knows: jobs, labels, and whether the service writes.
@@ -28,7 +27,7 @@ OF_THE_WRITER = ("jobs", "evaluations", "evaluate", "maps", "map", "duplicates",
 def routes() -> list[tuple[str, str, Mapping[str, Any] | None]]:
     return [
         (method, getattr(route, "path"), getattr(route, "openapi_extra", None))  # noqa: B009
-        for router in (search.search_router, *ROUTERS)
+        for router in ROUTERS
         for route in router.routes
         for method in getattr(route, "methods", ())
     ]

@@ -379,6 +379,23 @@ def test_metrics_are_those_of_all_processes(service: str) -> None:
     assert counted() == before + 20
 
 
+def test_a_request_that_the_writer_answers_is_counted_once_under_its_route(service: str) -> None:
+    def counted() -> list[str]:
+        with client_of(service) as client:
+            text = client.get("/metrics").raise_for_status().text
+        lines = [line for line in text.splitlines() if "request_seconds_count" in line]
+        return sorted(line for line in lines if 'method="GET"' in line and '"/metrics"' not in line)
+
+    before = counted()
+    with client_of(service) as client:
+        for _ in range(3):
+            client.get("/v1/jobs").raise_for_status()
+    (changed,) = set(counted()) - {*before}
+    assert 'route="/v1/jobs"' in changed
+    was = sum(float(line.split()[-1]) for line in before if 'route="/v1/jobs"' in line)
+    assert float(changed.split()[-1]) == was + 3
+
+
 @pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}])
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_a_body_that_nobody_needs_spoils_no_answer(
