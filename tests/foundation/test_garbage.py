@@ -28,7 +28,7 @@ def test_garbage_in_cycles_is_still_collected() -> None:
         gc.collect()
         gc.callbacks.append(note)
         try:
-            for _ in range(OBJECTS_BETWEEN_COLLECTIONS + 1):
+            for _ in range(2 * OBJECTS_BETWEEN_COLLECTIONS):
                 cycle: list[object] = []
                 cycle.append(cycle)
         finally:

@@ -105,7 +105,7 @@ def test_a_collection_is_found_by_its_alias(tmp_path: Path) -> None:
         assert folder.collection("books").name == "blue"
         with pytest.raises(CollectionExists, match="'books' is an alias of collection 'blue'"):
             folder.create_collection("books", n_bits=16)
-        with pytest.raises(UnknownCollection, match="there is no collection 'books'"):
+        with pytest.raises(UnknownCollection, match="'books' is an alias of the collection 'blue'"):
             folder.drop_collection("books")
     with DataFolder(tmp_path, writable=True) as folder:
         assert folder.collection("books").name == "blue"

@@ -236,8 +236,8 @@ def test_documents_are_scrolled_counted_and_deleted_by_filter(
     assert send(client, "POST", count, none).json() == {"count": 0, "warnings": warnings}
     assert send(client, "POST", delete, none).json()["warnings"] == warnings
     for body, pointer in [
-        ({}, ""),
-        ({"ids": ["a"], "filter": even}, ""),
+        ({}, "/ids"),
+        ({"ids": ["a"], "filter": even}, "/ids"),
         ({"filter": {"field": "at", "near": 1}}, "/filter"),
         ({"ids": [1]}, "/ids/0"),
     ]:
