@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
@@ -52,10 +54,9 @@ class Speller:
     def correct(self, word: str) -> str | None:
         """Return the known word one edit from `word`, or None if there is none.
 
-        Words that are too short or too long, have digits, or are in a script without spaces are not
-        corrected.
+        What is not :func:`is_correctable` is not corrected.
         """
-        if not _is_word(word, MIN_UNKNOWN):
+        if not is_correctable(word):
             return None
         hashes = np.array(_hashes(word), dtype=np.uint32)
         starts = np.searchsorted(self._keys, hashes, side="left").tolist()
@@ -101,8 +102,23 @@ def is_within_two_edits(word: str, other: str) -> bool:
 
 
 def is_correctable(word: str) -> bool:
-    """Return whether a word is looked up if it is unknown; see :meth:`Speller.correct`."""
-    return _is_word(word, MIN_UNKNOWN)
+    """Return whether a word may be misspelt if neither a document nor an encoder has it.
+
+    Words that are too short or too long, have digits, or are in a script without spaces are not
+    corrected, and neither are frequent words of English: "email" is not "emil".
+    """
+    return _is_word(word, MIN_UNKNOWN) and word not in english_words()
+
+
+@cache
+def english_words() -> frozenset[str]:
+    """Return 30,000 frequent words of English of four letters or more, in lower case.
+
+    They are the first of the vocabulary of the encoder that ships. Frequent misspellings follow in
+    it from the 36,000th on.
+    """
+    listed = Path(__file__).with_name("english_words.txt").read_text(encoding="ascii")
+    return frozenset(listed.split())
 
 
 def _is_word(term: str, least: int) -> bool:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hummingbit.encoder.spelling import Speller, is_one_edit
+from hummingbit.encoder.spelling import Speller, english_words, is_correctable, is_one_edit
 
-short_words = st.text("abcé", min_size=0, max_size=6)
+short_words = st.text("xqzé", min_size=0, max_size=6)
 
 
 def edits(one: str, other: str) -> int:
@@ -33,7 +33,7 @@ def test_one_edit_is_one_edit(one: str, other: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.text("abcé", min_size=3, max_size=6), unique=True), short_words)
+@given(st.lists(st.text("xqzé", min_size=3, max_size=6), unique=True), short_words)
 def test_the_first_known_word_one_edit_away_is_found(known: list[str], word: str) -> None:
     expected = next((item for item in known if edits(word, item) == 1), None)
     assert Speller(known).correct(word) == (expected if len(word) >= 4 else None)
@@ -58,3 +58,15 @@ def test_overlong_words_are_left_alone() -> None:
     assert Speller([known]).correct("a" * 65) is None
     # Its hashes, were they made, would not fit into memory.
     assert Speller([known, "a" * 10**6]).correct("a" * (10**6 - 1)) is None
+
+
+def test_words_of_english_stand_for_themselves() -> None:
+    speller = Speller(["emil", "milles", "dilate"])
+    for word in ("email", "miles", "delete"):
+        assert not is_correctable(word)
+        assert speller.correct(word) is None
+    assert speller.correct("emial") == "emil"
+    for misspelt in ("recieve", "occured", "seperate", "begining", "adress", "wether"):
+        assert is_correctable(misspelt)
+    assert len(english_words()) == 30_000
+    assert all(word.isalpha() and word == word.lower() for word in english_words())
