@@ -294,19 +294,20 @@ class Encoder:
 
         There are none if it has no table of words, or no word of this term.
         """
-        return self._term_table(analyzer).neighbours(term) if self._has_table_of_words else ()
+        return self._term_table(analyzer).neighbours(term) if self.has_table_of_words else ()
 
     def knows_neighbours(self, analyzer: Analyzer) -> bool:
         """Tell whether :meth:`neighbours` need build no table, which takes a second."""
-        return not self._has_table_of_words or analyzer in self._term_tables
+        return not self.has_table_of_words or analyzer in self._term_tables
 
     def prepare_neighbours(self, analyzer: Analyzer) -> None:
         """Build what the first call of :meth:`neighbours` would otherwise wait for."""
-        if self._has_table_of_words:
+        if self.has_table_of_words:
             self._term_table(analyzer)
 
     @property
-    def _has_table_of_words(self) -> bool:
+    def has_table_of_words(self) -> bool:
+        """Whether :meth:`neighbours` knows any words."""
         return isinstance(self.features, TextFeatures) and self.metadata.get("method") in TABLES
 
     def _term_table(self, analyzer: Analyzer) -> TermTable:

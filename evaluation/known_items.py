@@ -3,13 +3,13 @@
 *Same label*: the query is a whole document, and the documents that share a label with it are
 relevant. *Known item*: the query is a few words of one sentence of a document, and that document is
 relevant, as when a person looks for something read before. A person remembers only some of the
-words, so every other word is replaced by its neighbour in latent semantics.
+words, so every other word is replaced by a related one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -66,13 +66,19 @@ def _words_of(text: str, sentences: list[str], rng: np.random.Generator) -> str:
     return " ".join(words[position] for position in positions)
 
 
-def paraphrased(queries: Sequence[str], documents: Sequence[Document]) -> list[str]:
-    """Return each query with every other word replaced by its neighbour in latent semantics.
+def paraphrased(
+    queries: Sequence[str],
+    documents: Sequence[Document],
+    near: Callable[[str], Iterable[str]] | None = None,
+) -> list[str]:
+    """Return each query with every other word replaced by a term of documents that is related.
 
-    `documents` has the answer of each query, and texts from whose TF-IDF matrix X = U S Vᵀ the
-    neighbours come: the terms of the nearest rows of V S, by cosine, that are not in the answer.
-    Words that have no such neighbour stay. Source: Deerwester et al. 1990, "Indexing by Latent
-    Semantic Analysis".
+    `documents` has the answer of each query, and texts from whose TF-IDF matrix X = U S Vᵀ related
+    terms come: those of the nearest rows of V S, by cosine, that are not in the answer. Words that
+    have no such term stay. Source: Deerwester et al. 1990, "Indexing by Latent Semantic Analysis".
+
+    Codes that were learned from the corpus know its latent semantics. So every second query takes
+    the terms that `near` returns of a term, nearest first, if it is given: what other codes know.
     """
     # These imports take a second.
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415
@@ -94,14 +100,18 @@ def paraphrased(queries: Sequence[str], documents: Sequence[Document]) -> list[s
     names, row_of = vectorizer.get_feature_names_out(), vectorizer.vocabulary_
     rng = np.random.default_rng(0)
     results = []
-    for query, text in zip(queries, texts, strict=False):
+    for number, (query, text) in enumerate(zip(queries, texts, strict=False)):
         held, words = set(VISIBLE.terms(text)), query.split()
         for at in range(int(rng.integers(2)), len(words), 2):
             known = [term for term in VISIBLE.terms(words[at]) if term in row_of]
             if not known:
                 continue
-            nearest = np.argsort(-(terms @ terms[row_of[known[0]]]), kind="stable")[:NEIGHBOURS]
-            others = [name for name in names[nearest] if name not in held]
+            if near is not None and number % 2:
+                related = [term for term in near(known[0]) if term in row_of]
+            else:
+                nearest = np.argsort(-(terms @ terms[row_of[known[0]]]), kind="stable")
+                related = names[nearest[:NEIGHBOURS]].tolist()
+            others = [name for name in related if name not in held]
             words[at] = others[0] if others else words[at]
         results.append(" ".join(words))
     return results

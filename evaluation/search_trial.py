@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ import numpy as np
 
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import read_documents
+from hummingbit.encoder.analyzers import VISIBLE
+from hummingbit.encoder.artifact import load_encoder
 from hummingbit.evaluation.known_items import (
     FOUND,
     RECIPROCAL_RANK,
@@ -57,6 +59,8 @@ TRIAL_FILE = "trial.json"
 ENCODER_FOLDER = "encoder"
 Values = Mapping[str, float]
 """A value for each query, by its id."""
+LEAST_GAIN = 0.02
+"""A smaller gain, however sure, is no reason to change what people find."""
 MIN_LABELLED = 20
 """Fewer labelled queries say nothing about labels."""
 
@@ -81,6 +85,11 @@ class Gain:
         return self.before != self.after and self.p_value <= ALPHA
 
     @property
+    def is_gain(self) -> bool:
+        """Whether the trained codes are better: by a test, and by :data:`LEAST_GAIN` at least."""
+        return self.is_shown and self.after - self.before >= LEAST_GAIN
+
+    @property
     def is_loss(self) -> bool:
         """Whether the trained codes are worse: by a test, or by more than :data:`DETECT`."""
         return self.after < self.before and (self.is_shown or self.before - self.after >= DETECT)
@@ -88,14 +97,14 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class SearchTrial:
-    """A trial and its gate: some task must gain, by a test, and none may lose."""
+    """A trial and its gate: some task must gain, and none may lose."""
 
     gains: Sequence[Gain]
 
     @property
     def passed(self) -> bool:
         """Whether the trained codes may replace those in use."""
-        is_better = any(gain.is_shown and gain.after > gain.before for gain in self.gains)
+        is_better = any(gain.is_gain for gain in self.gains)
         return is_better and not any(gain.is_loss for gain in self.gains)
 
     @property
@@ -143,9 +152,16 @@ class Queries:
     labelled: Sequence[Document]
 
     @classmethod
-    def of(cls, held_out: Sequence[Document], learned: Sequence[Document]) -> Queries:
-        """Make queries of the held-out documents."""
-        words = paraphrased(words_of_sentences(held_out), [*held_out, *learned])
+    def of(
+        cls,
+        held_out: Sequence[Document],
+        learned: Sequence[Document],
+        near: Callable[[str], Iterable[str]] | None = None,
+    ) -> Queries:
+        """Make queries of the held-out documents; `near` is of the encoder in use
+        (:func:`.paraphrased`).
+        """
+        words = paraphrased(words_of_sentences(held_out), [*held_out, *learned], near)
         labelled = [document for document in held_out if document.labels]
         n_labels = len({document.labels for document in [*learned, *held_out]})
         if len(labelled) < MIN_LABELLED or n_labels < 2:
@@ -174,7 +190,7 @@ def run_trial(folder: Path) -> dict[str, Any]:
     request = json.loads((folder / REQUEST_FILE).read_bytes())
     learned = list(read_documents(folder / LEARNED_FILE))
     held_out = list(read_documents(folder / HELD_OUT_FILE))
-    queries = Queries.of(held_out, learned)
+    queries = Queries.of(held_out, learned, _near_by(request["current"]))
     measured: list[tuple[str, dict[str, dict[str, Values]]]] = []
     for which, encoder in (("before", request["current"]), ("after", str(folder / ENCODER_FOLDER))):
         begin_stage(f"searching for the documents held out, as {which} training")
@@ -215,6 +231,14 @@ def run_trial(folder: Path) -> dict[str, Any]:
         "served": after_by,
         "chance": chance,
     }
+
+
+def _near_by(folder: str | None) -> Callable[[str], Iterable[str]] | None:
+    """Return what finds the words near to one in an encoder's table; None if it has no table."""
+    encoder = None if folder is None else load_encoder(Path(folder))
+    if encoder is None or not encoder.has_table_of_words:
+        return None
+    return lambda term: [neighbour.word for neighbour in encoder.neighbours(term, VISIBLE)]
 
 
 def _means(by_metric: Mapping[str, Values]) -> dict[str, float]:

@@ -403,6 +403,14 @@ def test_every_other_word_is_replaced_by_a_related_one_that_the_answer_lacks() -
         for before, after in changed:
             assert after not in (document.text or "").split()
             assert (before in astronomy) == (after in astronomy)
+    # Every second query takes what is near by a table: here the other subject.
+    baking = set("bread flour yeast oven crust dough salt butter".split())
+    both = paraphrased(queries, documents, lambda term: baking if term in astronomy else astronomy)
+    assert both[::2] == found[::2]
+    for query, other in zip(queries[1::2], both[1::2], strict=True):
+        changed = [(a, b) for a, b in zip(query.split(), other.split(), strict=True) if a != b]
+        assert len(changed) == 2
+        assert all((before in astronomy) != (after in astronomy) for before, after in changed)
 
 
 def test_what_is_recognised_is_told_without_training(
