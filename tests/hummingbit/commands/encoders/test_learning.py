@@ -133,7 +133,8 @@ def test_the_gate_needs_a_gain_by_a_test_and_no_loss() -> None:
     assert trial((0.5, 0.6, 0.01)).passed
     assert not trial((0.5, 0.6, 0.2)).passed
     assert not trial((0.5, 0.5, 1.0)).passed
-    assert not trial((0.5, 0.51, 0.001)).passed
+    assert not trial((0.5, 0.54, 0.001)).passed
+    assert not trial((0.5, 0.6, 0.001), (0.5, 0.51, 0.001)).passed
     assert trial((0.5, 0.49, 0.6), (0.5, 0.7, 0.01)).passed
     assert not trial((0.5, 0.49, 0.01), (0.5, 0.7, 0.01)).passed
     assert not trial((0.5, 0.49 - DETECT, 0.6), (0.5, 0.7, 0.01)).passed
