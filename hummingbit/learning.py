@@ -108,7 +108,7 @@ class Learning:
             print(f"{result['trial']['sentence']}.", flush=True)
         else:
             print(
-                f"{self.alias} keeps its codes, as learned ones are not shown to find more: ",
+                f"{self.alias} keeps its codes, as learned ones do not find enough more: ",
                 end="",
             )
             print(f"{result['trial']['sentence']}.", flush=True)

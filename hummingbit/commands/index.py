@@ -989,7 +989,7 @@ def run_train(args: argparse.Namespace) -> None:
     trial = result.get("trial")
     told = [] if trial is None else [f"{args.collection}: {trial['sentence']}"]
     if result.get("state") == "refused":
-        told.append("the new codes are not shown to find more; nothing changes")
+        told.append("the new codes do not find enough more; nothing changes")
         print_result(args, {"job": job["id"], **result}, told)
         return
     lines = [*told, f"encoder {result['encoder']}: {result['n_bits']} bits, by {result['method']}"]

@@ -48,7 +48,7 @@ function Learned({ job, name }) {
   const { state, trial } = job.result;
   return state === "live"
     ? html`<${Note} kind="good"><b>${name}</b> is searched by the codes that were learned: ${trial.sentence}.<//>`
-    : html`<${Note}><b>${name}</b> keeps its codes, as learned ones are not shown to find more: ${trial.sentence}.<//>`;
+    : html`<${Note}><b>${name}</b> keeps its codes, as learned ones do not find enough more: ${trial.sentence}.<//>`;
 }
 
 function Creation({ file, taken, link, reload, onChoose }) {
