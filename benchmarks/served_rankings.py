@@ -1,8 +1,8 @@
 """Every ranking of the demo's docstrings: what a search by text takes, in the process and served.
 
 Run as ``python -m benchmarks.served_rankings``. The queries are the first forty everyday questions
-of the demo, over the docstrings of the packages installed here, with the demo's 64-bit codes; k is
-10. Encoding is included.
+of the demo, over the docstrings of the packages installed here, with the codes of the encoder that
+ships; k is 10. Encoding is included.
 
 - *in the process*: the least time of a search in some rounds, the mean over the questions. Searches
   by all rankings take turns, so each finds the caches of the processor as another left them.
@@ -53,18 +53,19 @@ from benchmarks.harness.service_peers import System, txtai
 from benchmarks.harness.zipfian_texts import runs_of_words
 from benchmarks.kernel import processor
 from benchmarks.service import measure
-from experiments.docstring_codes import NAME, RECIPE
+from experiments.docstring_codes import NAME
 from hummingbit.corpus.readers import read_documents
 from hummingbit.index.backend import CollectionBackend
+from hummingbit.index.catalog import NO_ENCODER, shipped_encoder
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.ingestion import ingest
 from hummingbit.index.names import HYBRID
 from hummingbit.index.rankings import RANKINGS
 from hummingbit.index.records import Query
-from hummingbit.training.class_codes import train_class_codes
-from hummingbit.training.data import gather
 
 QUESTIONS, ROUNDS = 40, 14
+ENCODER = "bench"
+"""The name by which the other servers load the encoder."""
 TANTIVY, BY_HAND = "tantivy", "tantivy + codes"
 STOCK, BEFORE, FLOOR = " by the stock application", " before", "floor"
 PATH = f"/v1/collections/{NAME}/search"
@@ -104,10 +105,12 @@ def kept_docstrings(folder: Path) -> Corpus:
     questions = [document.text or "" for document in read_documents(f"{NAME}:queries")][:QUESTIONS]
     if not (folder / "texts.json").exists():
         documents = [*read_documents(f"{NAME}:train"), *read_documents(f"{NAME}:test")]
-        data = gather(read_documents(f"{NAME}:train"))
-        train_class_codes(data, RECIPE, folder / "encoders" / "bench")
+        shipped = shipped_encoder()
+        if shipped is None:
+            raise SystemExit(NO_ENCODER)
         with DataFolder(folder, writable=True) as data_folder:
-            collection = data_folder.create_collection(NAME, encoder="bench")
+            data_folder.encoders.install(shipped, ENCODER)
+            collection = data_folder.create_collection(NAME, encoder=ENCODER)
             collection.set_ranking(HYBRID)
             ingest(collection, documents)
             codes = collection.labelled_codes()[0]

@@ -289,7 +289,7 @@ class Encoder:
         features = self.features if isinstance(self.features, TextFeatures) else self.words
         return None if features is None else features.correct(word)
 
-    def neighbours(self, term: str, analyzer: Analyzer) -> Sequence[Neighbour]:
+    def neighbours(self, term: str, analyzer: Analyzer) -> Iterable[Neighbour]:
         """Return the terms of an analyzer nearest in meaning to one of them, nearest first.
 
         There are none if it has no table of words, or no word of this term.

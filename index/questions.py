@@ -132,7 +132,7 @@ class EncoderWords(Protocol):
     def correct(self, word: str) -> str | None:
         """Return the word that it has one edit from another, or None."""
 
-    def neighbours(self, term: str, analyzer: Analyzer) -> Sequence[Neighbour]:
+    def neighbours(self, term: str, analyzer: Analyzer) -> Iterable[Neighbour]:
         """Return the terms of an analyzer nearest in meaning to one of them, nearest first."""
 
 

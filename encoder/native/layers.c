@@ -295,7 +295,72 @@ end:
     return result;
 }
 
+/* Add to each count the bits in which n signs differ from one. */
+__attribute__((always_inline)) static inline void
+count_bits(uint16_t *restrict counts, const uint64_t *restrict signs, size_t n, uint64_t sign) {
+    for (size_t i = 0; i < n; i++)
+        counts[i] = (uint16_t)(counts[i] + __builtin_popcountll(signs[i] ^ sign));
+}
+
+typedef void count_t(uint16_t *counts, const uint64_t *signs, size_t n, uint64_t sign);
+
+#define COUNT(name)                                                                                \
+    static void name(uint16_t *counts, const uint64_t *signs, size_t n, uint64_t sign) {           \
+        count_bits(counts, signs, n, sign);                                                        \
+    }
+
+COUNT(count_plainly)
+#ifdef __x86_64__
+__attribute__((target("popcnt"))) COUNT(count_by_popcnt)
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq"))) COUNT(count_by_vpopcnt)
+#endif
+
+static count_t *fastest_count(void) {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vpopcntdq"))
+        return count_by_vpopcnt;
+    if (__builtin_cpu_supports("popcnt")) return count_by_popcnt;
+#endif
+    return count_plainly;
+}
+
+#define MOST_BITS (1 << 14)
+
+/* count_differing(counts, signs, own, most) -> int: write in how many bits each of n vectors of
+   signs, uint64[D / 64, n], differs from its own, uint64[D / 64], to `counts`, uint16[n]. Return the
+   least number of bits within which `most` of them lie, or all. */
+static PyObject *count_differing(PyObject *module, PyObject *const *items, Py_ssize_t n_items) {
+    (void)module;
+    if (n_items != 4) return PyErr_Format(PyExc_TypeError, "count_differing takes 4 arguments");
+    views_t views = {.n = 0};
+    PyObject *result = NULL;
+    size_t n, n_signs, n_words;
+    uint16_t *counts = take(&views, items[0], PyBUF_WRITABLE, 2, &n);
+    const uint64_t *signs = counts ? take(&views, items[1], PyBUF_SIMPLE, 8, &n_signs) : NULL;
+    const uint64_t *own = signs ? take(&views, items[2], PyBUF_SIMPLE, 8, &n_words) : NULL;
+    const size_t most = own ? PyLong_AsSize_t(items[3]) : 0;
+    if (own == NULL || PyErr_Occurred()) goto end;
+    if (n_words * 64 > MOST_BITS || n_signs != n_words * n) {
+        PyErr_SetString(PyExc_ValueError, "the signs, or those of one, do not fit the counts");
+        goto end;
+    }
+    count_t *const count = fastest_count();
+    size_t with_bits[MOST_BITS + 1];
+    memset(with_bits, 0, (n_words * 64 + 1) * sizeof *with_bits);
+    memset(counts, 0, n * sizeof *counts);
+    for (size_t word = 0; word < n_words; word++) count(counts, signs + word * n, n, own[word]);
+    for (size_t i = 0; i < n; i++) with_bits[counts[i]]++;
+    size_t bits = 0, n_within = with_bits[0];
+    while (n_within < most && bits < n_words * 64) n_within += with_bits[++bits];
+    result = PyLong_FromSize_t(bits);
+end:
+    release(&views);
+    return result;
+}
+
 static PyMethodDef methods[] = {
+    {"count_differing", (PyCFunction)(void (*)(void))count_differing, METH_FASTCALL, NULL},
     {"fit_signs", (PyCFunction)(void (*)(void))fit_signs, METH_FASTCALL, NULL},
     {"weigh", (PyCFunction)(void (*)(void))weigh, METH_FASTCALL, NULL},
     {"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, NULL},

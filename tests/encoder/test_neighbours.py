@@ -77,8 +77,8 @@ def test_a_term_is_shown_by_its_shortest_word_and_others_have_no_neighbours() ->
         ],
     )
     assert [(near.term, near.word) for near in table.neighbours("glass")] == [("mirror", "mirrors")]
-    assert table.neighbours("dog") == table.neighbours("cat") == ()
-    assert table_of([], rows[:0], stem).neighbours("cat") == ()
+    assert [*table.neighbours("dog"), *table.neighbours("cat")] == []
+    assert [*table_of([], rows[:0], stem).neighbours("cat")] == []
 
 
 def test_terms_are_kept_in_a_file_of_the_same_origin_only(tmp_path: Path) -> None:
@@ -98,9 +98,10 @@ def test_terms_are_kept_in_a_file_of_the_same_origin_only(tmp_path: Path) -> Non
     again = open_terms(path, ("fingerprint", None), find("again"))
     assert found == ["once"]
     assert [array.tobytes() for array in once] == [array.tobytes() for array in again]
-    assert TermTable(words, rows.__getitem__, again).neighbours("caf") == TermTable(
-        words, rows.__getitem__, once
-    ).neighbours("caf")
+    near = [
+        [*TermTable(words, rows.__getitem__, terms).neighbours("caf")] for terms in (once, again)
+    ]
+    assert near[0] == near[1]
     open_terms(path, ("another", None), find("another"))
     raw = path.read_bytes()
     path.write_bytes(raw[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:])
