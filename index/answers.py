@@ -118,7 +118,10 @@ def search_answer(
         "took_ms": round(seconds * 1000, 3),
     }
     if told.recognized_terms is not None:
-        answer |= {"recognized_terms": told.recognized_terms, "corrected": told.corrected}
+        answer["recognized_terms"] = told.recognized_terms
+    question, encoder = result.queries.questions[position], collection.encoder
+    if question is not None:
+        answer["corrected"] = told.corrected
     for field in OPTIONAL_FIELDS:
         if value := getattr(told, field):
             answer[field] = value
@@ -132,7 +135,6 @@ def search_answer(
     if options.with_code:
         answer["query_code"] = told.query_code
     answer |= _groups_and_facets(result, position, options)
-    question, encoder = result.queries.questions[position], collection.encoder
     if options.explain and question is not None and encoder is not None:
         answer["query_terms"] = _explain(encoder, question)
     return answer

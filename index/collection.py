@@ -319,15 +319,17 @@ class Collection:
         """See :meth:`hummingbit.index.backend.CollectionBackend.encode_queries`."""
         encoder = self.encoder
         takes_texts = encoder is not None and encoder.kind == "text"
-        if takes_texts and self.is_read_by_model and options is not None:
+        if takes_texts and options is not None:
             takes_texts = not needs_only_words(options, self.ranking)
-        default, are_simple = self.ranking, takes_texts
+        default, are_simple = self.ranking, True
         for query in queries:
             is_read = takes_texts and query.vector is None and query.code is None
             if query.text is not None and not is_read:
                 default = BM25  # a text that is not encoded is ranked by its words
             are_simple = are_simple and _is_ascii_text(query)
         questions = self._read(queries, options, by_words=needs_words(options, default))
+        if are_simple and not takes_texts:
+            return EncodedQueries.of_words(questions, self.n_bits)
         if encoder is None or not are_simple:
             return encode_queries(
                 queries,

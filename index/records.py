@@ -150,6 +150,14 @@ class EncodedQueries:
         return cls(pack_bits(weights > 0), weights, questions, weighted, [None] * len(questions))
 
     @classmethod
+    def of_words(cls, questions: Sequence[Question | None], n_bits: int) -> EncodedQueries:
+        """Return texts that are searched for by their words alone; their codes are zeros."""
+        n = len(questions)
+        codes, weights = np.zeros((n, n_bits // 8), np.uint8), np.zeros((n, n_bits), np.float32)
+        none = [None] * n
+        return cls(codes, weights, questions, np.zeros(n, np.bool_), none, has_words=n > 0)
+
+    @classmethod
     def of_codes(cls, codes: Codes) -> EncodedQueries:
         """Return queries of which only the codes, ``uint8[Q, n_bits / 8]``, are known."""
         signs = unpack_codes(codes).astype(np.float32) * 2 - 1

@@ -289,7 +289,7 @@ class Hit(NamedTuple):
     """A document that a search found.
 
     `payload`, `text` and `code`, in hexadecimal, are None unless requested. `distance` is the
-    Hamming distance from the query's code, or None if the query has only words. `score` is the
+    Hamming distance from the query's code, or None if words alone rank. `score` is the
     score of the ranking, higher is better; see
     :meth:`hummingbit.index.rankings.Ranking.hit_scores`. `highlight` is a passage of the text, if
     requested and if query and document both have a text. `rerank_score` is set in a reranked search

@@ -404,7 +404,7 @@ class Passage(TypedDict):
 class SearchHit(TypedDict):
     """A document found; the fields below `score` are present on request.
 
-    `distance` is the Hamming distance between the codes; null if the query has only words. A higher
+    `distance` is the Hamming distance between the codes; null if words alone rank. A higher
     `score` is better: 1 − distance / n_bits with the ranking hamming; the share of the query's
     weight in the bits that agree with asymmetric; the cosine if rescored by vectors. A lower
     `rerank_score` is better: Σ_b |p_b − c_b|, where p_b is the query's probability of bit b and c_b
@@ -451,8 +451,8 @@ class SearchResponse(TypedDict):
     searches. `ties_cut` tells whether documents with the last hit's score were left out. With
     `rerank` the same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore`
     the scores are those of `rescored_by`, of at most `candidates` documents, and there is no
-    cursor. For a text, `recognized_terms` counts its distinct terms that the encoder knows; if
-    it is 0, codes find no hits. `corrected` lists the words that neither a document nor the
+    cursor. For a text, `recognized_terms` counts its distinct terms that the encoder knows,
+    where codes rank; if it is 0, they find no hits. `corrected` lists the words that neither a document nor the
     encoder knows, each with the word that was searched for in its place. `expanded` has words
     of the query, each with words that were searched for besides: those near in meaning, or for
     a word that no document has those that begin with it. `next_cursor` is

@@ -148,7 +148,8 @@ def test_a_correction_is_said_and_its_word_is_marked(collection: Collection) -> 
         assert highlight is not None
         (mark,) = highlight.marks
         assert highlight.passage[slice(*mark)] == known
-    # The encoder reads it, too.
+    # The encoder reads it, too, where codes rank.
+    found = search(collection, text, ranking="hybrid")
     assert found.queries.terms[0] is not None
     assert found.queries.terms[0].recognized_terms == 1
 

@@ -126,4 +126,6 @@ def test_a_text_that_the_encoder_does_not_know_is_found_by_its_words(folder: Pat
     assert by_words.hits[0][2:] == []
     for result in (by_words, by_both):
         assert [[hit.id for hit in hits][:2] for hits in result.hits] == [["d11", "d10"], []]
-        assert [term and term.recognized_terms for term in result.queries.terms] == [0, 0]
+    # Words alone rank without the encoder.
+    assert [*by_words.queries.terms] == [None, None]
+    assert [term and term.recognized_terms for term in by_both.queries.terms] == [0, 0]
