@@ -118,7 +118,7 @@ def _vectors(
     for at in range(1, counts.max(initial=1)):
         (longer,) = (counts > at).nonzero()
         vectors[longer] += of_each[begins[longer] + at]
-    return vectors
+    return np.asarray(vectors)
 
 
 def _unit_rows(rows: RowsAt, columns: npt.NDArray[np.int64]) -> Floats:

@@ -117,14 +117,10 @@ def search_answer(
         "ties_cut": _ties_cut(all_hits, len(hits), cut=result.ties_cut[position]),
         "took_ms": round(seconds * 1000, 3),
     }
-    if told.recognized_terms is not None:
-        answer["recognized_terms"] = told.recognized_terms
     question, encoder = result.queries.questions[position], collection.encoder
     if question is not None:
         answer["corrected"] = told.corrected
-    for field in OPTIONAL_FIELDS:
-        if value := getattr(told, field):
-            answer[field] = value
+    answer |= _told(told)
     if result.reranked:
         answer["reranked"] = True
     if result.rescored_by is not None:
@@ -138,6 +134,17 @@ def search_answer(
     if options.explain and question is not None and encoder is not None:
         answer["query_terms"] = _explain(encoder, question)
     return answer
+
+
+def _told(told: QueryResult) -> dict[str, Any]:
+    """Return what is told of a query, as far as there is anything."""
+    written: dict[str, Any] = {}
+    if told.recognized_terms is not None:
+        written["recognized_terms"] = told.recognized_terms
+    for field in OPTIONAL_FIELDS:
+        if value := getattr(told, field):
+            written[field] = value
+    return written
 
 
 def _explain(encoder: Encoder, question: Question) -> list[dict[str, Any]]:

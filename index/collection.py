@@ -30,7 +30,7 @@ from hummingbit.index.encoding import (
     last_of_each_id,
     query_inputs,
 )
-from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.protocol import Rows, rows_in_both, rows_without
 from hummingbit.index.errors import EncoderMismatch, RowsRemoved, StoreError
 from hummingbit.index.facets import (
     Facet,
@@ -725,12 +725,12 @@ class Collection:
         restricted: dict[int, Rows] = {}
         queries, every = search.queries, allowed
         if every is None and (queries.left_out or search.has_syntax):
-            every = search.code_column.document_rows(published.generation.codes()[1])
+            every = search.code_column.document_rows(published.generation.all_live_rows())
         if every is None:
             return restricted
         if queries.left_out:
             examples = np.array(self.store.rows_of(queries.left_out), dtype=np.int64)
-            restricted[0] = np.setdiff1d(every, examples, assume_unique=True)
+            restricted[0] = rows_without(every, np.sort(examples))
         for position, question in enumerate(queries.questions):
             if question is None or question.syntax.is_plain:
                 continue
@@ -739,7 +739,7 @@ class Collection:
                 matching = self._searched.matching(read.filter)
                 if matching.generation != published.generation.number:
                     return None
-                rows = np.intersect1d(rows, matching.rows, assume_unique=True)
+                rows = rows_in_both(rows, matching.rows)
             restricted[position] = self._rows_by_words(read, published, rows)
         return restricted
 
@@ -754,9 +754,9 @@ class Collection:
         for phrase in read.phrases:
             with_phrase = self._rows_with_phrase(lexical, phrase)
             if len(with_phrase):
-                rows = np.intersect1d(rows, with_phrase, assume_unique=True)
+                rows = rows_in_both(rows, with_phrase)
         for phrase in read.excluded:
-            rows = np.setdiff1d(rows, self._rows_with_phrase(lexical, phrase), assume_unique=True)
+            rows = rows_without(rows, self._rows_with_phrase(lexical, phrase))
         return rows
 
     def _rows_with_phrase(self, lexical: LexicalIndex, phrase: str) -> Rows:

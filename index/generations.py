@@ -29,7 +29,7 @@ from hummingbit.foundation.processes import ProcessLock
 from hummingbit.foundation.slices import inner_stage
 from hummingbit.index import word_file
 from hummingbit.index.backend import CheckReplaced
-from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.protocol import Rows, rows_without
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.errors import GenerationChanged, store_error
 from hummingbit.index.filters import Filter, ids_of
@@ -484,9 +484,9 @@ class PublishedIndex:
             expired = self._store.expired()[0]
             if len(after) != later.n_codes - _n_missing(expired, after):
                 # Blocks were folded since, so the list of removed rows is incomplete.
-                rows_before = before.generation.codes()[1]
+                rows_before = before.generation.all_live_rows()
                 rows_now = self._store.read_codes().rows
-                removed = np.setdiff1d(rows_before, rows_now, assume_unique=True)
+                removed = rows_without(rows_before, rows_now)
                 after = before.generation.with_changes(number, codes, rows, removed)
             if len(after) != later.n_codes - _n_missing(expired, after):
                 return self._rebuild()
@@ -633,7 +633,7 @@ class PublishedIndex:
         live = generation.live_rows(indexed_rows)
         removed = indexed_rows[:0]
         if len(live) < len(indexed_rows):
-            removed = np.setdiff1d(indexed_rows, live, assume_unique=True)
+            removed = rows_without(indexed_rows, live)
         documents = list(self._store.texts(last_row))
         if saved is None:
             moments = CodeMoments.of_codes(*generation.distinct_codes())

@@ -93,7 +93,7 @@ class Annotations:
 
         The same documents give the same sample.
         """
-        index_rows = self._published_index.current().generation.codes()[1]
+        index_rows = self._published_index.current().generation.all_live_rows()
         rows = self._store.code_column.document_rows(index_rows)
         if len(rows) > size:
             rows = np.random.default_rng(0).choice(rows, size, replace=False)

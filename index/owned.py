@@ -17,10 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import numpy as np
-
 from hummingbit.encoder.analyzers import Analyzer
-from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.protocol import Rows, rows_without
 from hummingbit.index.engines.segments import IndexSnapshot
 from hummingbit.index.filters import And, Filter, filter_to_json
 from hummingbit.index.generations import (
@@ -196,8 +194,8 @@ class OwnedIndex:
         if own is None:
             return _Owned(IndexSnapshot.build(number, generation.codes_of(rows), rows), last)
         before = own.generation.all_live_rows()
-        removed = np.setdiff1d(before, rows, assume_unique=True)
-        added = np.setdiff1d(rows, before, assume_unique=True)
+        removed = rows_without(before, rows)
+        added = rows_without(rows, before)
         if len(added) and added[0] <= own.last_row:
             # The payload of an earlier document was changed.
             return self._brought_to(None, generation, rows)

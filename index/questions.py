@@ -27,12 +27,10 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer, WordExpression
 from hummingbit.encoder.neighbours import Neighbour
 from hummingbit.encoder.spelling import is_correctable
-from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.protocol import Rows, rows_in_both
 from hummingbit.index.query_syntax import LONGEST_TYPED, QueryText
 from hummingbit.index.word_forms import (
     LONGEST_RUN,
@@ -399,7 +397,7 @@ class _Reading:
 
         def plausibility(candidate: str) -> float:
             rows = documents.rows_with(documents.term_of(candidate))
-            together = sum(_number_in_both(rows, some) for some in rows_of_others)
+            together = sum(len(rows_in_both(rows, some)) for some in rows_of_others)
             return math.log(len(rows)) + 2 * math.log1p(together)
 
         return max(candidates, key=plausibility)
@@ -466,13 +464,6 @@ class _Reading:
     def _are_known(self, words: Iterable[str]) -> bool:
         """Tell whether documents have those of some words that the question has as words."""
         return self._unknown.isdisjoint(words)
-
-
-def _number_in_both(rows: Rows, others: Rows) -> int:
-    """Return how many rows two ascending lists have in common."""
-    few, many = (rows, others) if len(rows) <= len(others) else (others, rows)
-    places = np.searchsorted(many, few)
-    return int(np.count_nonzero(many.take(places, mode="clip") == few)) if len(many) else 0
 
 
 def _split_plainly(text: str, analyzer: Analyzer) -> list[str]:

@@ -1207,7 +1207,7 @@ class InOrder(Ranking):
         self, queries: EncodedQueries, k: int, allowed: Rows | None = None
     ) -> list[RankedRows]:
         """See :meth:`Ranking.rank`."""
-        every = self._generation.codes()[1]
+        every = self._generation.all_live_rows()
         rows = every if allowed is None else self._generation.live_rows(allowed)
         ranked = RankedRows(rows[:k], np.ones(len(rows[:k]), dtype=np.int64))
         return [ranked] * len(queries)

@@ -150,6 +150,8 @@ class ImmutableIndex(ABC):
 
     def all_live_rows(self) -> Rows:
         """Return the rows that a search can find, ascending."""
+        if not self.n_dead:
+            return self._rows
         return self._rows[self._live_of(np.arange(len(self._rows)))]
 
     def live_codes(self) -> tuple[Codes, Rows]:
@@ -269,3 +271,16 @@ def positions_of(index_rows: Rows, rows: Rows) -> npt.NDArray[np.int64]:
     known = positions < len(index_rows)
     known[known] = index_rows[positions[known]] == rows[known]
     return positions[known]
+
+
+def rows_in_both(rows: Rows, others: Rows) -> Rows:
+    """Return what two ascending lists have in common; numpy would sort both."""
+    few, many = (rows, others) if len(rows) <= len(others) else (others, rows)
+    return many[positions_of(many, few)]
+
+
+def rows_without(rows: Rows, removed: Rows) -> Rows:
+    """Return the ascending `rows` without those of another ascending list."""
+    are_kept = np.ones(len(rows), dtype=np.bool_)
+    are_kept[positions_of(rows, removed)] = False
+    return rows[are_kept]

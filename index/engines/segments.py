@@ -129,6 +129,8 @@ class IndexSnapshot:
 
     def all_live_rows(self) -> Rows:
         """Return all rows that a search can find, ascending."""
+        if not self.deltas:
+            return self.base.all_live_rows()
         return np.concatenate([segment.all_live_rows() for segment in self._segments])
 
     def live_rows(self, rows: Rows) -> Rows:

@@ -26,7 +26,7 @@ import numpy as np
 import orjson
 
 from hummingbit.foundation.processes import ProcessLock
-from hummingbit.index.engines.protocol import Rows
+from hummingbit.index.engines.protocol import Rows, rows_in_both
 from hummingbit.index.filters import And, Filter, HasId, Not, Or, fields_of, ids_of, read_payload
 from hummingbit.index.schema import last_row, number_in_meta
 from hummingbit.index.store.columns import (
@@ -392,7 +392,7 @@ class PayloadFields:
             known = [self._rows[part] for part in filter_.parts if part in self._rows]
         for matching in known:
             if matching.generation == now:
-                rows = np.intersect1d(rows, matching.rows, assume_unique=True)
+                rows = rows_in_both(rows, matching.rows)
         return rows
 
     def to_save(self, *, read: bool = False) -> list[Column]:

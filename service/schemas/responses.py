@@ -452,11 +452,11 @@ class SearchResponse(TypedDict):
     `rerank` the same hits are ordered by `rerank_score`, and `reranked` is true. With `rescore`
     the scores are those of `rescored_by`, of at most `candidates` documents, and there is no
     cursor. For a text, `recognized_terms` counts its distinct terms that the encoder knows,
-    where codes rank; if it is 0, they find no hits. `corrected` lists the words that neither a document nor the
-    encoder knows, each with the word that was searched for in its place. `expanded` has words
-    of the query, each with words that were searched for besides: those near in meaning, or for
-    a word that no document has those that begin with it. `next_cursor` is
-    present on request, and null on the last page. If a search with a filter finds nothing,
+    where codes rank; if it is 0, they find no hits. `corrected` lists the words that neither a
+    document nor the encoder knows, each with the word that was searched for in its place.
+    `expanded` has words of the query, each with words that were searched for besides: those
+    near in meaning, or for a word that no document has those that begin with it. `next_cursor`
+    is present on request, and null on the last page. If a search with a filter finds nothing,
     `warnings` may say why: no document has a field of the filter, or the field holds values of
     another kind. It also says which words look like a condition, such as `year:1990`, and are
     none, because no document has the field. With `group_by`, the hits are in `groups`, by the

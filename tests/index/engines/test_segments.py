@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hummingbit.index.engines import segments
+from hummingbit.index.engines.protocol import rows_in_both, rows_without
 from hummingbit.index.engines.segments import IndexSnapshot
 from tests.support.codes import assert_same, clustered_codes
 from tests.support.oracles.brute_force import BruteForceIndex
@@ -104,3 +105,10 @@ def test_compaction_is_due_once_much_is_tombstones() -> None:
     marked = marked.with_changes(2, codes[:0], NO_ROWS, np.array([60]))
     assert marked.needs_compaction
     assert (len(marked.compacted().base), marked.compacted().base.n_dead) == (74, 0)
+
+
+@given(rows=st.sets(st.integers(0, 60)), others=st.sets(st.integers(0, 60)))
+def test_ascending_rows_are_joined_and_left_out(rows: set[int], others: set[int]) -> None:
+    ascending, removed = (np.array(sorted(some), dtype=np.int64) for some in (rows, others))
+    assert rows_in_both(ascending, removed).tolist() == sorted(rows & others)
+    assert rows_without(ascending, removed).tolist() == sorted(rows - others)
