@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness.timing import in_turn, options
+from benchmarks.harness.timing import in_turn, options, print_machine
 from hummingbit.corpus.readers import read_documents
 from hummingbit.encoder.artifact import load_encoder
 from hummingbit.training.teachers import TeacherError, load_sentence_transformer
@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=320, help="texts per round")
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
+    print_machine()
     student = load_encoder(args.encoder)
     try:
         teacher = load_sentence_transformer(args.teacher)

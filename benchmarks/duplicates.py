@@ -17,7 +17,7 @@ import faiss
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness.timing import in_turn, options
+from benchmarks.harness.timing import in_turn, options, print_machine
 from hummingbit.encoder.codes import Codes
 from hummingbit.index.engines.self_join import Integers, pairs_within
 
@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--radius", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
+    print_machine()
     # hammingbird's threads are counted when it first computes.
     os.environ["RAYON_NUM_THREADS"] = "1"
     codes = _codes(int(args.size), args.bits, args.radius)

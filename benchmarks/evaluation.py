@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.harness.search_codes import clustered
-from benchmarks.harness.timing import options, timed
+from benchmarks.harness.timing import options, print_machine, timed
 from benchmarks.kernel import floor
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.evaluation.evaluate import evaluate_codes
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--metrics", nargs="+", default=METRICS)
     arguments = parser.parse_args()
+    print_machine()
     rng = np.random.default_rng(0)
     n = arguments.queries + arguments.documents
     codes = clustered(rng, n, arguments.bits)

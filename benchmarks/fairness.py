@@ -24,7 +24,7 @@ import httpx
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.processes import end_load, service_process, start_load
 from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import options, print_machine
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.names import HAMMING
@@ -252,6 +252,7 @@ def main() -> None:
         "--kinds", nargs="*", help="only kinds whose names contain one of these words"
     )
     args = parser.parse_args()
+    print_machine()
     folder = Path("build") / f"fairness-{args.documents}"
     corpus = make_folder(folder, args.documents)
     lines = (json.dumps({"text": text, "limit": K}) + "\n" for text in corpus.queries)

@@ -73,6 +73,9 @@ def main() -> None:
         step, path, name = arguments.turn
         print(json.dumps(STEPS[step](Path(path), name)))
         return
+    from benchmarks.harness.timing import print_machine  # noqa: PLC0415 - not in other checkouts
+
+    print_machine()
     with tempfile.TemporaryDirectory() as temporary:
         compare(arguments.folder or Path(temporary), arguments)
 

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import options, print_machine
 
 BASE = "import numpy"
 ROOT = Path(__file__).parents[1]
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--documents", type=int, default=10_000)
     arguments = parser.parse_args()
+    print_machine()
     taken = {}
     for title, is_busy in (("alone", False), ("beside another process", True)):
         with tempfile.TemporaryDirectory() as name, _busy(is_busy):

@@ -76,6 +76,9 @@ def main() -> None:
     if arguments.open_store is not None:
         print(json.dumps(open_store(arguments.open_store), indent=2))
         return
+    from benchmarks.harness.timing import print_machine  # noqa: PLC0415 - not in other checkouts
+
+    print_machine()
     if arguments.rounds:
         print(f"{arguments.documents:,} documents; medians of {arguments.rounds} rounds")
     for case in arguments.cases if arguments.rounds else ():

@@ -29,7 +29,6 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
@@ -39,7 +38,7 @@ import numpy.typing as npt
 
 from benchmarks.harness.processes import resident_bytes
 from benchmarks.harness.search_codes import KINDS
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import options, print_machine
 from hummingbit.encoder.codes import Codes, hamming_distance
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.choice import AnyIndex, Choice, build
@@ -82,8 +81,7 @@ def main() -> None:
     if kernel.native is None:
         parser.error("no compiled kernel: it is not installed, or HUMMINGBIT_KERNEL is off")
     faiss.omp_set_num_threads(1)
-    simd = faiss.SIMDConfig.get_level_name()
-    print(f"{processor()}; kernel path: {kernel.path()}; FAISS's: {simd}")
+    print_machine(f"FAISS's: {faiss.SIMDConfig.get_level_name()}")
     for size in map(int, arguments.sizes):
         for n_bits in arguments.asymmetric or ():
             compare_asymmetric(size, n_bits, arguments)
@@ -413,17 +411,6 @@ PEERS: dict[str, Callable[[Codes], TimedSearch]] = {
     "usearch exact": usearch_exact,
     "pynear": pynear,
 }
-
-
-def processor() -> str:
-    """Return the processor's name and model number from ``/proc/cpuinfo``."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "unknown processor"
-    pairs = (line.split(":", 1) for line in lines if ":" in line)
-    fields = {key.strip(): value.strip() for key, value in pairs}
-    return f"{fields.get('model name', 'unknown')} (model {fields.get('model', '?')})"
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import numpy as np
 import tantivy
 
 from benchmarks.harness.processes import resident_bytes
-from benchmarks.harness.timing import in_turn, options, print_times
+from benchmarks.harness.timing import in_turn, options, print_machine, print_times
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex
 
@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--only", nargs="*", choices=list(CONTESTANTS), default=list(CONTESTANTS))
     arguments = parser.parse_args()
+    print_machine()
     rng = np.random.default_rng(0)
     texts = zipfian_texts(rng, int(arguments.size), arguments.length)
     queries = runs_of_words(rng, texts, arguments.queries)

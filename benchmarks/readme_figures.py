@@ -20,8 +20,8 @@ import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.service_corpus import N_BITS, Corpus, K, make_corpus
-from benchmarks.harness.timing import options
-from benchmarks.kernel import TimedSearch, check, interleaved, processor
+from benchmarks.harness.timing import options, print_machine
+from benchmarks.kernel import TimedSearch, check, interleaved
 from benchmarks.service import check as check_systems
 from benchmarks.service import hummingbit_service, measure
 from experiments.result_tables import print_table
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=1_000_000, help="codes to search")
     parser.add_argument("--seconds", type=float, default=5.0, help="of load, in each of 3 rounds")
     args = parser.parse_args()
-    print(f"{processor()}\n")
+    print_machine()
     print_speed(args.documents, args.seconds)
 
 

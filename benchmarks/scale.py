@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness.search_codes import KINDS
-from benchmarks.harness.timing import in_turn, options, peak_bytes, print_times
+from benchmarks.harness.timing import in_turn, options, peak_bytes, print_machine, print_times
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from benchmarks.kernel import floor
 from hummingbit.corpus.document import Document
@@ -74,6 +74,7 @@ def main() -> None:
     if arguments.step is not None:
         STEPS[arguments.step](arguments.folder / "store.sqlite", arguments)
         return
+    print_machine()
     with tempfile.TemporaryDirectory() as name:
         folder = arguments.folder or Path(name)
         folder.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ import uvloop
 from starlette.types import Message
 
 from benchmarks.harness.service_corpus import Corpus, make_corpus
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import options, print_machine
 from hummingbit.corpus.document import Document
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.names import (
@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--hybrid", action="store_true", help="by codes and words, with a filter")
     parser.add_argument("--calls", action="store_true", help="list every call")
     arguments = parser.parse_args()
+    print_machine()
     with tempfile.TemporaryDirectory() as folder:
         corpus = make_corpus(Path(folder), arguments.documents)
         threading.setprofile(_record_call)  # for the threads of the service, which start later

@@ -50,8 +50,8 @@ from benchmarks.harness.by_hand_server import WordSearch
 from benchmarks.harness.processes import running, service_process
 from benchmarks.harness.service_corpus import Corpus, K
 from benchmarks.harness.service_peers import System, txtai
+from benchmarks.harness.timing import print_machine
 from benchmarks.harness.zipfian_texts import runs_of_words
-from benchmarks.kernel import processor
 from benchmarks.service import measure
 from experiments.docstring_codes import NAME
 from hummingbit.corpus.readers import read_documents
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="keep the collection here")
     parser.add_argument("--txtai-python", type=Path, default=Path("build/txtai/bin/python"))
     args = parser.parse_args()
-    print(processor())
+    print_machine()
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.folder or Path(scratch)
         corpus = kept_docstrings(folder)

@@ -47,7 +47,7 @@ from benchmarks.harness.processes import (
 )
 from benchmarks.harness.service_corpus import Corpus, K, kept_corpus
 from benchmarks.harness.service_peers import System, txtai
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import options, print_machine
 from hummingbit import Client
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import hamming_distance
@@ -205,6 +205,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="keep corpora and our indexes here")
     parser.add_argument("--txtai-python", type=Path, default=Path("build/txtai/bin/python"))
     args = parser.parse_args()
+    print_machine()
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         folder = Path(scratch) if args.folder is None else args.folder
         corpus = kept_corpus(folder / str(args.documents), args.documents)

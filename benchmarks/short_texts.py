@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks.harness.timing import options, peak_bytes
+from benchmarks.harness.timing import options, peak_bytes, print_machine
 from benchmarks.harness.zipfian_texts import zipfian_texts
 from hummingbit.corpus.document import Document
 from hummingbit.corpus.readers import read_documents
@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, metavar="N", help="compare few documents instead")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
     args = parser.parse_args()
+    print_machine()
     if args.documents:
         for name in args.data or CORPORA:
             report_few(name, args.documents, args.seeds, args.data_root)

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from benchmarks.harness.search_codes import clustered
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import options, print_machine
 from benchmarks.harness.zipfian_texts import runs_of_words, zipfian_texts
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes, code_to_hex
@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--move", action="store_true", help="move a collection there and back")
     parser.add_argument("--engines", nargs="+", default=[*ENGINES], choices=[*ENGINES])
     args = parser.parse_args()
+    print_machine()
     size = int(args.size)
     rng = np.random.default_rng(0)
     texts, codes = zipfian_texts(rng, size, WORDS), clustered(rng, size, BITS)

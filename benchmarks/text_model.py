@@ -43,7 +43,7 @@ from benchmarks.harness.processes import (
     service_process,
     start_load,
 )
-from benchmarks.harness.timing import in_turn, options, timed
+from benchmarks.harness.timing import in_turn, options, print_machine, timed
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.artifact import write_artifact
 from hummingbit.encoder.encoder import Encoder
@@ -186,6 +186,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
+    print_machine()
     model = read_model(args.model).features
     with tempfile.TemporaryDirectory() as scratch:
         make_folder(Path(scratch), model, make_texts(model, 1000, 30, 0))

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.harness.timing import in_turn, options, peak_bytes
+from benchmarks.harness.timing import in_turn, options, peak_bytes, print_machine
 from hummingbit.corpus.readers import ReadError, read_documents
 from hummingbit.encoder.recipes import AutoencoderRecipe, ClassCodeRecipe
 from hummingbit.encoder.text_features import SparseRows
@@ -78,6 +78,7 @@ def main() -> None:
         "--class-codes", action="store_true", help="with --synthetic: a whole run of class codes"
     )
     args = parser.parse_args()
+    print_machine()
     if args.synthetic and args.class_codes:
         report_class_codes(args.synthetic)
     elif args.synthetic:

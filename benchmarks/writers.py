@@ -23,7 +23,7 @@ import httpx
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.processes import service_process
-from benchmarks.harness.timing import options
+from benchmarks.harness.timing import options, print_machine
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.filters import parse_filter
 from hummingbit.service.http.keys import create_key
@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--writes", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
+    print_machine()
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     others = dict.fromkeys(KINDS, 0)
     with tempfile.TemporaryDirectory() as name:

@@ -10,9 +10,12 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+
+from hummingbit.index.engines import kernel
 
 Item = TypeVar("Item")
 
@@ -20,6 +23,23 @@ Item = TypeVar("Item")
 def options(document: str | None) -> argparse.ArgumentParser:
     """Return a parser whose help begins like a module's docstring."""
     return argparse.ArgumentParser(description=(document or "").partition("\n")[0])
+
+
+def print_machine(*more: str) -> None:
+    """Print the first line of a benchmark: the processor, the kernel's path, and `more`."""
+    print("; ".join((processor(), f"kernel path: {kernel.path()}", *more)), flush=True)
+
+
+def processor() -> str:
+    """Return the processor's name, family and model from ``/proc/cpuinfo``."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "unknown processor"
+    pairs = (line.split(":", 1) for line in lines if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in pairs}
+    numbers = f"family {fields.get('cpu family', '?')}, model {fields.get('model', '?')}"
+    return f"{fields.get('model name', 'unknown')} ({numbers})"
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
