@@ -1,20 +1,25 @@
-"""A Milvus server for tests: the one in the package ``milvus``.
+"""Milvus for tests: the server 2.3.5 (``milvus``), and the core of 2.5 (``milvus-lite`` 2.5.1).
 
-``python -m tests.support.milvus FOLDER`` runs it with all of its data in FOLDER, on free ports, and
-prints its address. It stops when its standard input ends, so it cannot outlive the process that
-started it.
+PyPI has none that are later: servers from 2.4 on come as images, and ``milvus-lite`` from 3.0 on is
+another program, in Python, which stores no binary vectors.
+
+``python -m tests.support.milvus FOLDER`` runs the server with all of its data in FOLDER, on free
+ports, and prints its address. It stops when its standard input ends, so it cannot outlive the
+process that started it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,8 +52,8 @@ def reason_unavailable() -> str | None:
     """Return why no Milvus server can be started here, or None if one can."""
     if find_spec("pymilvus") is None:
         return "pymilvus is not installed: pip install pymilvus"
-    if find_spec("milvus") is None:
-        return "no Milvus server here: the package milvus is for linux x86_64 only"
+    if find_spec("milvus") is None or find_spec("milvus_lite") is None:
+        return "no Milvus server here: milvus and milvus-lite 2.5 are for linux x86_64 only"
     return None
 
 
@@ -77,6 +82,38 @@ def milvus_server(folder: Path) -> Iterator[str]:
             finally:
                 process.stdin.close()
     raise RuntimeError(f"Milvus did not start; its logs are in {folder}")
+
+
+@contextmanager
+def milvus_core(folder: Path) -> Iterator[str]:
+    """Run the core of Milvus 2.5 with its data in `folder`; yield its address."""
+    package = find_spec("milvus_lite")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    libraries = Path(package.submodule_search_locations[0]) / "lib"
+    (port,) = _free_ports(1)
+    address = f"127.0.0.1:{port}"
+    with (folder / "lock").open("w") as lock:
+        # The server stops once it can take this lock, so it cannot outlive the tests.
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        command = [libraries / "milvus", folder / "milvus.db", address, "ERROR", lock.name]
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
+        with subprocess.Popen(command, cwd=folder, env=environment) as process:
+            try:
+                _wait_for(port)
+                yield f"http://{address}"
+            finally:
+                process.kill()
+
+
+def _wait_for(port: int) -> None:
+    """Wait until a server listens."""
+    ends = time.monotonic() + START_SECONDS
+    while time.monotonic() < ends:
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.05)
+    raise RuntimeError("the core of Milvus did not start")
 
 
 def _run(folder: Path) -> None:

@@ -1,14 +1,13 @@
-/* Distances on 64-bit Arm; part of distances.c, which includes it. NEON counts the ones of each byte; a
-   group takes four registers of two codes. A register of a slice holds a byte of 16 codes. */
+/* Distances on 64-bit Arm; part of distances.c, which includes it. NEON counts the ones of each byte of
+   four registers of two codes; the sums of a group are the eight numbers of one register. A register
+   of a slice holds a byte of 16 codes. */
 #include <arm_neon.h>
 
-typedef struct {
-    uint64x2_t of[4];
-} four128_t;
+/* The sum of four bytes of so many words is a byte. */
+#define WORDS_PER_FOURTH 7
 
-INLINE four128_t neon_some_words(const uint64_t *p, size_t words, const uint64_t *q) {
+INLINE uint16x8_t neon_some_words(const uint64_t *p, size_t words, const uint64_t *q) {
     uint8x16_t sum[4];
-    four128_t distances;
     for (unsigned i = 0; i < 4; i++) sum[i] = vdupq_n_u8(0);
     for (size_t w = 0; w < words; w++) {
         const uint64x2_t word = vdupq_n_u64(q[w]);
@@ -17,32 +16,40 @@ INLINE four128_t neon_some_words(const uint64_t *p, size_t words, const uint64_t
             sum[i] = vaddq_u8(sum[i], vcntq_u8(vreinterpretq_u8_u64(x)));
         }
     }
-    for (unsigned i = 0; i < 4; i++)
-        distances.of[i] = vpaddlq_u32(vpaddlq_u16(vpaddlq_u8(sum[i])));
-    return distances;
+    if (words <= WORDS_PER_FOURTH)
+        return vpaddlq_u8(vpaddq_u8(vpaddq_u8(sum[0], sum[1]), vpaddq_u8(sum[2], sum[3])));
+    return vpaddq_u16(vpaddq_u16(vpaddlq_u8(sum[0]), vpaddlq_u8(sum[1])),
+                      vpaddq_u16(vpaddlq_u8(sum[2]), vpaddlq_u8(sum[3])));
 }
 
-INLINE four128_t neon_group(const uint64_t *p, size_t words, const uint64_t *q) {
+INLINE uint16x8_t neon_group(const uint64_t *p, size_t words, const uint64_t *q) {
     if (words <= WORDS_PER_BYTE) return neon_some_words(p, words, q);
-    four128_t sum;
-    for (unsigned i = 0; i < 4; i++) sum.of[i] = vdupq_n_u64(0);
+    uint16x8_t sum = vdupq_n_u16(0);
     for (size_t w = 0; w < words; w += WORDS_PER_BYTE) {
         const size_t n = words - w < WORDS_PER_BYTE ? words - w : WORDS_PER_BYTE;
-        const four128_t some = neon_some_words(p + LANES * w, n, q + w);
-        for (unsigned i = 0; i < 4; i++) sum.of[i] = vaddq_u64(sum.of[i], some.of[i]);
+        sum = vaddq_u16(sum, neon_some_words(p + LANES * w, n, q + w));
     }
     return sum;
 }
 
-INLINE unsigned neon_near(four128_t sum, uint64_t least, uint64_t limit) {
-    const uint64x2_t from = vdupq_n_u64(least), most = vdupq_n_u64(limit - least);
-    unsigned mask = 0;
-    for (unsigned i = 0; i < 4; i++) {
-        const uint64x2_t near = vcleq_u64(vsubq_u64(sum.of[i], from), most);
-        mask |= (unsigned)(vgetq_lane_u64(near, 0) & 1) << (2 * i);
-        mask |= (unsigned)(vgetq_lane_u64(near, 1) & 1) << (2 * i + 1);
-    }
-    return mask;
+/* No distance of MAX_WORDS is UINT16_MAX, so that number stands for all that are larger. */
+INLINE uint16x8_t neon_number(uint64_t number) {
+    return vdupq_n_u16((uint16_t)(number < UINT16_MAX ? number : UINT16_MAX));
+}
+
+INLINE unsigned neon_near(uint16x8_t sum, uint64_t least, uint64_t limit) {
+    const uint8x8_t bits = vcreate_u8(0x8040201008040201);
+    uint16x8_t near = vcleq_u16(sum, neon_number(limit));
+    if (least) near = vandq_u16(near, vcgeq_u16(sum, neon_number(least)));
+    return vaddv_u8(vand_u8(vmovn_u16(near), bits));
+}
+
+INLINE void neon_store(uint16x8_t sum, uint64_t distances[LANES]) {
+    const uint32x4_t low = vmovl_u16(vget_low_u16(sum)), high = vmovl_high_u16(sum);
+    vst1q_u64(distances, vmovl_u32(vget_low_u32(low)));
+    vst1q_u64(distances + 2, vmovl_high_u32(low));
+    vst1q_u64(distances + 4, vmovl_u32(vget_low_u32(high)));
+    vst1q_u64(distances + 6, vmovl_high_u32(high));
 }
 
 /* Slice a word of 16 codes: of[i] holds their bytes i. */
@@ -87,7 +94,7 @@ INLINE uint8x16_t neon_near_units(uint8x16_t units, uint64_t limit) {
 }
 
 INLINE uint8x16_t neon_near_sums(sums128_t sums, uint64_t limit) {
-    const uint16x8_t most = vdupq_n_u16((uint16_t)(limit < UINT16_MAX ? limit : UINT16_MAX));
+    const uint16x8_t most = neon_number(limit);
     return vcombine_u8(vmovn_u16(vcleq_u16(sums.low, most)), vmovn_u16(vcleq_u16(sums.high, most)));
 }
 
@@ -163,10 +170,9 @@ static int neon_near_slice(const uint8_t *slice, size_t words, const weights_t *
 
 #define GROUP(p) neon_group(p, words, q)
 #define NEAR(r) neon_near(r, least, limit)
-#define STORE(r) \
-    for (unsigned i = 0; i < 4; i++) vst1q_u64(distances + 2 * i, (r).of[i])
-INLINE size_t neon_inner(PARAMETERS(uint64_t)) { FIRST_GROUP_NEAR(four128_t, GROUP, NEAR, STORE) }
-COUNT(neon_count, , four128_t, neon_group, STORE)
+#define STORE(r) neon_store(r, distances)
+INLINE size_t neon_inner(PARAMETERS(uint64_t)) { FIRST_GROUP_NEAR(uint16x8_t, GROUP, NEAR, STORE) }
+COUNT(neon_count, , uint16x8_t, neon_group, STORE)
 #undef GROUP
 #undef NEAR
 #undef STORE
