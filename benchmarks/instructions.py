@@ -83,7 +83,7 @@ def emulate(options_given: list[str]) -> None:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    command = [ARM / "python", "-m", "benchmarks.instructions", *options_given]
+    command = [str(ARM / "python"), "-m", "benchmarks.instructions", *options_given]
     subprocess.run(command, check=True, cwd=tree, env=environment)
 
 
