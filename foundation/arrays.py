@@ -27,3 +27,13 @@ def unit_rows(rows: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
     """Return `rows` scaled to unit Euclidean length, ``float32[N, D]``; a row of zeros stays."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.ascontiguousarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def runs_in_order(
+    values: npt.NDArray[Any], lengths: npt.NDArray[np.int64], order: npt.NDArray[np.intp]
+) -> npt.NDArray[Any]:
+    """Return `values`, runs of these `lengths` one after the other, with the runs in `order`."""
+    ends, sizes = np.cumsum(lengths), lengths[order]
+    begins = np.cumsum(sizes) - sizes
+    moved = np.repeat((ends - lengths)[order] - begins, sizes) + np.arange(len(values))
+    return values[moved]

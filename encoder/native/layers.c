@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "terms.h"
+
 #define MAX_LAYERS 16
 /* Longer computations let other threads of Python run. */
 #define FEW_PRODUCTS (1 << 20)
@@ -359,8 +361,81 @@ end:
     return result;
 }
 
+/* Read the text of a vocabulary, where its terms start, and its cells; return 0 with an exception set
+   if they do not fit. */
+static int take_terms(views_t *views, PyObject *const *items, int flags, terms_t *terms) {
+    size_t n_bytes, n_starts;
+    terms->text = take(views, items[0], PyBUF_SIMPLE, 1, &n_bytes);
+    terms->starts = terms->text ? take(views, items[1], PyBUF_SIMPLE, 4, &n_starts) : NULL;
+    terms->cells = terms->starts ? take(views, items[2], flags, 8, &terms->n_cells) : NULL;
+    if (terms->cells == NULL) return 0;
+    terms->n_terms = n_starts ? n_starts - 1 : 0;
+    int fits = n_starts && terms->starts[0] == 0 && terms->n_cells >= 2 * terms->n_terms + 1;
+    fits = fits && !(terms->n_cells & (terms->n_cells - 1));
+    for (size_t i = 0; fits && i < terms->n_terms; i++)
+        fits = terms->starts[i] < terms->starts[i + 1] && (size_t)terms->starts[i + 1] <= n_bytes;
+    if (!fits) PyErr_SetString(PyExc_ValueError, "the terms or their cells do not fit");
+    return fits;
+}
+
+/* fill_cells(text, starts, cells): fill the cells, uint64[a power of two], all 0, with the terms,
+   which begin at `starts`, int32[V + 1], in the text (fill_cells). */
+static PyObject *fill_cells_(PyObject *module, PyObject *const *items, Py_ssize_t n_items) {
+    (void)module;
+    if (n_items != 3) return PyErr_Format(PyExc_TypeError, "fill_cells takes 3 arguments");
+    views_t views = {.n = 0};
+    terms_t terms;
+    const int is_ok = take_terms(&views, items, PyBUF_WRITABLE, &terms);
+    if (is_ok) fill_cells(&terms);
+    release(&views);
+    return is_ok ? Py_NewRef(Py_None) : NULL;
+}
+
+/* known_terms(text, starts, cells, max_words, with_pieces, joined, boundary, columns, lengths) -> int:
+   write the numbers of the known terms of joined texts, int32[len(joined) * max_words], and how many
+   each text has, int64[N]; return how many there are (known_terms). */
+static PyObject *known_terms_(PyObject *module, PyObject *const *items, Py_ssize_t n_items) {
+    (void)module;
+    if (n_items != 9) return PyErr_Format(PyExc_TypeError, "known_terms takes 9 arguments");
+    views_t views = {.n = 0};
+    terms_t terms;
+    PyObject *result = NULL;
+    uint8_t *words = NULL;
+    size_t n_bytes, n_columns, n_texts, n = 0;
+    const reading_t reading = {PyLong_AsSize_t(items[3]), PyObject_IsTrue(items[4])};
+    const size_t boundary = PyLong_AsSize_t(items[6]);
+    if (PyErr_Occurred() || !take_terms(&views, items, PyBUF_SIMPLE, &terms)) goto end;
+    const uint8_t *joined = take(&views, items[5], PyBUF_SIMPLE, 1, &n_bytes);
+    int32_t *columns = joined ? take(&views, items[7], PyBUF_WRITABLE, 4, &n_columns) : NULL;
+    int64_t *lengths = columns ? take(&views, items[8], PyBUF_WRITABLE, 8, &n_texts) : NULL;
+    if (lengths == NULL) goto end;
+    if (!reading.max_words || boundary > UINT8_MAX || n_columns / reading.max_words < n_bytes) {
+        PyErr_SetString(PyExc_ValueError, "there is no room for the columns");
+        goto end;
+    }
+    words = PyMem_Malloc(n_bytes + 1);
+    if (words == NULL) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    PyThreadState *state = PyEval_SaveThread();
+    n = known_terms(&terms, reading, joined, n_bytes, (uint8_t)boundary, words, n_texts, columns,
+                    lengths);
+    PyEval_RestoreThread(state);
+    if (n == SIZE_MAX)
+        PyErr_SetString(PyExc_ValueError, "there is another number of texts");
+    else
+        result = PyLong_FromSize_t(n);
+end:
+    PyMem_Free(words);
+    release(&views);
+    return result;
+}
+
 static PyMethodDef methods[] = {
     {"count_differing", (PyCFunction)(void (*)(void))count_differing, METH_FASTCALL, NULL},
+    {"fill_cells", (PyCFunction)(void (*)(void))fill_cells_, METH_FASTCALL, NULL},
+    {"known_terms", (PyCFunction)(void (*)(void))known_terms_, METH_FASTCALL, NULL},
     {"fit_signs", (PyCFunction)(void (*)(void))fit_signs, METH_FASTCALL, NULL},
     {"weigh", (PyCFunction)(void (*)(void))weigh, METH_FASTCALL, NULL},
     {"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, NULL},
