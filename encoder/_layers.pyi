@@ -22,3 +22,18 @@ def weigh(
     is_scaled: bool,
     /,
 ) -> int: ...
+def fill_cells(
+    text: bytes, starts: npt.NDArray[np.int32], cells: npt.NDArray[np.uint64], /
+) -> None: ...
+def known_terms(
+    text: bytes,
+    starts: npt.NDArray[np.int32],
+    cells: npt.NDArray[np.uint64],
+    max_words: int,
+    with_pieces: bool,
+    joined: bytes,
+    boundary: int,
+    columns: npt.NDArray[np.int32],
+    lengths: npt.NDArray[np.int64],
+    /,
+) -> int: ...

@@ -464,7 +464,7 @@ class TextFeatures:
     def _look_up_together(self, texts: Sequence[str]) -> _KnownTerms:
         """Look up the terms of a group of texts, those of ASCII texts at once if they are short."""
         if self._compiled is not None:
-            return self._look_up_compiled(texts)
+            return self._look_up_compiled(texts, self._compiled)
         is_long = len(texts) == 1 and len(texts[0]) > PIECE_LENGTH
         is_joined = not is_long and self.max_words == 1 and not self.pieces
         terms = self.analyzer.terms_of_all(texts) if is_joined else None
@@ -477,24 +477,27 @@ class TextFeatures:
         ends = np.flatnonzero(columns == end)
         return _KnownTerms(columns[columns != end], np.diff(ends, prepend=-1) - 1)
 
-    def _look_up_compiled(self, texts: Sequence[str]) -> _KnownTerms:
+    def _look_up_compiled(self, texts: Sequence[str], vocabulary: tuple[Any, ...]) -> _KnownTerms:
         """Look up the terms of a group of texts, those of ASCII texts by the compiled code."""
         joined = joined_words(texts)
         if joined is None:
-            is_plain = [text.isascii() and BOUNDARY not in text for text in texts]
-            plain = [text for text, has_no_other in zip(texts, is_plain, strict=True) if has_no_other]
-            others = [text for text, has_no_other in zip(texts, is_plain, strict=True) if not has_no_other]
-            parts = self._look_up_each(map(self._term_lists, others))
+            is_plain = np.array([text.isascii() and BOUNDARY not in text for text in texts])
+            plain, others = (
+                [texts[at] for at in np.flatnonzero(chosen).tolist()]
+                for chosen in (is_plain, ~is_plain)
+            )
+            columns, lengths = self._look_up_each(map(self._term_lists, others))
             if plain:
-                first = self._look_up_compiled(plain)
-                parts = _KnownTerms(*map(np.concatenate, zip(first, parts, strict=True)))
-            order = np.argsort(np.argsort(~np.array(is_plain), kind="stable"))
-            columns = runs_in_order(parts.columns, parts.lengths, order)
-            return _KnownTerms(columns, parts.lengths[order])
+                found = self._look_up_compiled(plain, vocabulary)
+                columns = np.concatenate([found.columns, columns])
+                lengths = np.concatenate([found.lengths, lengths])
+            # The plain ones came first.
+            order = np.argsort(np.argsort(~is_plain, kind="stable"))
+            return _KnownTerms(runs_in_order(columns, lengths, order), lengths[order])
         columns = np.empty(len(joined) * self.max_words, dtype=np.int32)
         lengths = np.empty(len(texts), dtype=np.int64)
         n = native.known_terms(
-            *self._compiled,
+            *vocabulary,
             self.max_words,
             self.pieces,
             joined,

@@ -27,13 +27,10 @@ import numpy.typing as npt
 
 from hummingbit.encoder.analyzers import (
     BOUNDARY,
-    PIECE_LENGTH,
     WORDS,
     Analyzer,
-    joined_words,
-    short_groups,
 )
-from hummingbit.foundation.arrays import sorted_distinct
+from hummingbit.foundation.arrays import runs_in_order, sorted_distinct
 from hummingbit.index.confidence import WordEvidence
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import Rows, positions_of
@@ -42,7 +39,7 @@ from hummingbit.index.languages import stop_terms
 from hummingbit.index.query_syntax import QueryText
 from hummingbit.index.questions import UNKNOWN, EncoderWords, KnownTerm, Question, Reader
 from hummingbit.index.vocabulary import Vocabulary
-from hummingbit.index.word_forms import forms_of_all, other_forms, split_words, without_accents
+from hummingbit.index.word_forms import other_forms, split_words, without_accents
 
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
     {"words": WORDS, "english": Analyzer("visible", "english")}
@@ -419,7 +416,7 @@ class TermRows:
         self._totals = array("q")
 
     def add(self, row: int, word_lists: Iterable[Iterable[str]], forms: Iterable[str] = ()) -> None:
-        """Add a row, which follows all others, with its words in one or several lists.
+        """Add a row, with its words in one or several lists; rows come in any order.
 
         Their other `forms` (:mod:`hummingbit.index.word_forms`) do not count in its length.
         """
@@ -432,59 +429,35 @@ class TermRows:
         self._rows.append(row)
         self._totals.append(len(self._numbers) - before)
 
-    def add_together(self, rows: Iterable[int], joined: bytes, forms: list[str]) -> None:
-        """Add rows with :func:`joined_words` and other forms, a BOUNDARY after those of each."""
-        numbers, lengths = self._numbers_in(joined)
-        of_forms, counts = self._numbers_of(forms)
-        if len(of_forms):
-            numbers = np.insert(numbers, np.repeat(np.cumsum(lengths), counts), of_forms)
-        self._rows.extend(rows)
-        self._lengths.frombytes(lengths.tobytes())
-        self._totals.frombytes((lengths + counts).tobytes())
-        self._numbers.frombytes(numbers.tobytes())
-
-    def _numbers_in(self, joined: bytes) -> tuple[npt.NDArray[np.int32], Integers]:
-        """Return the numbers of the terms of joined words, and how many precede each boundary.
+    def add_together(self, rows: Rows, texts: Sequence[str], *, forms: bool) -> None:
+        """Add rows of ASCII texts without a BOUNDARY, with their other forms if `forms`.
 
         The kernel finds the distinct words, so that Python handles no others.
         """
-        text = joined.decode("ascii")
-        if kernel.native is None:
-            tokens = text.split()
-            return self._numbers_of([word for word in tokens if len(word) > 1 or word == BOUNDARY])
-        room = len(joined) // 2 + 1
-        words, bounds = np.empty(room, dtype=np.int32), np.empty((room, 2), dtype=np.int32)
-        arguments = len(joined), joined, ord(BOUNDARY), words, bounds
-        n_words, n_distinct = kernel.native.number_words(*arguments)
-        distinct = [text[start:end] for start, end in bounds[:n_distinct].tolist()]
-        # A boundary has the number -1, and the last of these.
-        numbers = [*self._vocabulary.numbers_of(distinct).values(), -1]
-        return _up_to_boundaries(np.array(numbers, dtype=np.int32).take(words[:n_words]))
-
-    def _numbers_of(self, words: list[str]) -> tuple[npt.NDArray[np.int32], Integers]:
-        """Return the numbers of the terms of words, and how many precede each boundary."""
-        distinct = dict.fromkeys(words)
-        del distinct[BOUNDARY]
-        number_of = {**self._vocabulary.numbers_of(distinct), BOUNDARY: -1}
-        numbers = np.fromiter(map(number_of.__getitem__, words), np.int32, len(words))
-        return _up_to_boundaries(numbers)
+        joined = BOUNDARY.join([*texts, ""]).encode("ascii")
+        lengths, totals = np.empty((2, len(texts)), dtype=np.int64)
+        numbers, strings = kernel.native.split_texts(
+            len(joined), joined, ord(BOUNDARY), len(texts), forms, lengths, totals
+        )
+        distinct = strings.decode("ascii").splitlines()
+        number_of = np.array([*self._vocabulary.numbers_of(distinct).values()], dtype=np.int32)
+        self._rows.frombytes(rows.tobytes())
+        self._lengths.frombytes(lengths.tobytes())
+        self._totals.frombytes(totals.tobytes())
+        self._numbers.frombytes(number_of.take(np.frombuffer(numbers, dtype=np.int32)).tobytes())
 
     def segment(self) -> Segment:
         """Return the segment of all rows."""
-        return build_segment(
-            np.array(self._rows, dtype=np.int64),
-            np.frombuffer(self._lengths, dtype=np.int64),
-            np.frombuffer(self._numbers, dtype=np.int32),
-            np.frombuffer(self._totals, dtype=np.int64),
+        rows, lengths, totals = (
+            np.frombuffer(numbers, dtype=np.int64)
+            for numbers in (self._rows, self._lengths, self._totals)
         )
-
-
-def _up_to_boundaries(
-    numbers: npt.NDArray[np.int32],
-) -> tuple[npt.NDArray[np.int32], Integers]:
-    """Return the numbers that are not -1, and how many precede each -1."""
-    ends = np.flatnonzero(numbers == -1)
-    return numbers[numbers != -1], np.diff(ends, prepend=-1) - 1
+        numbers = np.frombuffer(self._numbers, dtype=np.int32)
+        if (rows[1:] < rows[:-1]).any():
+            order = np.argsort(rows)
+            numbers = runs_in_order(numbers, totals, order)
+            rows, lengths, totals = rows[order], lengths[order], totals[order]
+        return build_segment(rows, lengths, numbers, totals)
 
 
 # How many terms of a query are added up between two checkpoints.
@@ -846,7 +819,7 @@ MIN_UNUSED = 1 << 16
 # How many terms an index keeps what it found for.
 NUMBERS_KEPT = 1 << 14
 # Characters of texts that are split together: many more than all their distinct words have.
-JOINED_AT_ONCE = 1 << 21
+JOINED_AT_ONCE = 1 << 25
 # A build reads so many documents at a time, which limits its memory.
 DOCUMENTS_AT_ONCE = 100_000
 
@@ -1192,30 +1165,28 @@ class LexicalIndex:
     def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
         """Return a segment of the texts of documents."""
         analyzer, collected = self.analyzer, TermRows(self.vocabulary)
-        for group in _groups(documents):
-            texts = [text for _, text in group]
-            joined = joined_words(texts) if len(texts) > 1 else None
-            if joined is not None:
-                forms = [BOUNDARY] * len(texts)
-                if self.forms:
-                    forms = [form for some in short_groups(texts) for form in forms_of_all(some)]
-                collected.add_together((row for row, _ in group), joined, forms)
+        together: list[tuple[int, str]] = []
+        for row, text in documents:
+            if kernel.native is not None and text.isascii() and BOUNDARY not in text:
+                together.append((row, text))
                 continue
-            for row, text in group:
-                other = other_forms(text, analyzer) if self.forms else ()
-                collected.add(row, analyzer.word_lists(text), other)
+            forms = other_forms(text, analyzer) if self.forms else ()
+            collected.add(row, analyzer.word_lists(text), forms)
+        for some in _joined_at_once(together):
+            rows = np.array([row for row, _ in some], dtype=np.int64)
+            collected.add_together(rows, [text for _, text in some], forms=self.forms)
         return collected.segment()
 
 
-def _groups(documents: Sequence[tuple[int, str]]) -> Iterator[Sequence[tuple[int, str]]]:
-    """Split documents into groups: of ASCII texts that are short together, or of a single one."""
+def _joined_at_once(
+    documents: Sequence[tuple[int, str]],
+) -> Iterator[Sequence[tuple[int, str]]]:
+    """Split documents into groups of at most :data:`JOINED_AT_ONCE` characters."""
     start = size = 0
     for at, (_, text) in enumerate(documents):
-        size += len(text)
-        if size > JOINED_AT_ONCE or len(text) > PIECE_LENGTH or not text.isascii():
-            if start < at:
-                yield documents[start:at]
-            yield documents[at : at + 1]
-            start, size = at + 1, 0
+        size += len(text) + 1
+        if size > JOINED_AT_ONCE and start < at:
+            yield documents[start:at]
+            start, size = at, len(text) + 1
     if start < len(documents):
         yield documents[start:]

@@ -22,7 +22,7 @@ from hummingbit.index.lexical import Scores
 
 Integers = npt.NDArray[np.int64]
 
-CODES_AT_ONCE = 2**16
+CODES_AT_ONCE = 2**14
 # Sums of so many squares of numbers below 2**16 are exact in a float64. OpenBLAS computes longer
 # dot products, of more than 10,000 numbers, in several threads and waits for them, which takes a
 # hundred times as long when other work keeps the processors busy.
@@ -34,6 +34,24 @@ FEWEST_AT_ONCE = 2**10
 MAX_SUM = 2**63 - 1
 MAX_PRODUCT_BITS = 1024
 """Of longer codes no products are kept: their number grows with the square of the length."""
+
+
+def _products_of(bits: npt.NDArray[np.uint8]) -> Integers:
+    """Return Σ x xᵀ, ``int64[B, B]``, of at most 2**24 codes with these `bits`, ``[N, B]``."""
+    n_codes, n_bits = bits.shape
+    if kernel.native is None:
+        signs = bits.astype(np.float32) * 2 - 1  # a float32 adds up integers below 2**24 exactly
+        products: Integers = (signs.T @ signs).astype(np.int64)
+        return products
+    # Two bits have the product -1 where they differ, which takes a processor one instruction for 64
+    # codes.
+    columns = np.zeros((n_bits, -(-n_codes // 64) * 8), dtype=np.uint8)
+    packed = np.packbits(np.ascontiguousarray(bits.T), axis=1)
+    columns[:, : packed.shape[1]] = packed
+    differing = np.empty((n_bits, n_bits), dtype=np.int64)
+    kernel.native.differing(n_bits, columns.shape[1] // 8, columns, differing)
+    np.subtract(n_codes, 2 * differing, out=differing)
+    return differing
 
 
 class StandardScore(NamedTuple):
@@ -74,20 +92,19 @@ class CodeMoments:
     def of_codes(cls, codes: Codes, counts: Integers | None = None) -> CodeMoments:
         """Add up over `codes`, ``uint8[D, B / 8]``, each `counts` times, or once."""
         n_bits = codes.shape[1] * 8
-        sums = np.zeros(n_bits)
+        sums = np.zeros(n_bits, dtype=np.int64)
         n_products = n_bits if n_bits <= MAX_PRODUCT_BITS else 0
-        products = np.zeros((n_products, n_products))
-        for start in range(0, len(codes), CODES_AT_ONCE):
-            some = slice(start, start + CODES_AT_ONCE)
-            bits = unpack_codes(codes[some]).astype(np.float64) * 2 - 1
-            weighed = bits if counts is None else bits * counts[some, None]
-            sums += weighed.sum(axis=0)
-            if n_products:
-                products += bits.T @ weighed
-        # A float64 adds up integers below 2**53 exactly.
+        products = np.zeros((n_products, n_products), dtype=np.int64)
+        # Codes whose counts have a bit in common count alike.
+        for place in range(1 if counts is None else int(counts.max(initial=0)).bit_length()):
+            alike = codes if counts is None else codes[(counts >> place) & 1 == 1]
+            for start in range(0, len(alike), CODES_AT_ONCE):
+                bits = unpack_codes(alike[start : start + CODES_AT_ONCE])
+                sums += (2 * bits.sum(axis=0, dtype=np.int64) - len(bits)) << place
+                if n_products:
+                    products += _products_of(bits) << place
         n_codes = len(codes) if counts is None else int(counts.sum())
-        whole = products.astype(np.int64) if n_products else None
-        return cls(n_codes, sums.astype(np.int64), whole)
+        return cls(n_codes, sums, products if n_products else None)
 
     def with_changes(self, added: Codes, removed: Codes) -> CodeMoments:
         """Return the moments with the codes `added` and without those `removed`."""

@@ -185,9 +185,16 @@ class Vocabulary:
                     numbers[word] = known[word] = number
             unknown = [word for word in unknown if numbers[word] < 0]
         # Stemmed together, since a call takes longer than it takes to stem a word.
-        for word, term in zip(unknown, self._stem(unknown), strict=True):
-            numbers[word] = known[word] = number = self[term]
-            self._later_words.append((word, number))
+        terms = self._stem(unknown)
+        number_of = self._terms.get
+        added: list[int] = []
+        for term in terms:
+            number = number_of(term)
+            added.append(self[term] if number is None else number)
+        later = [*zip(unknown, added, strict=True)]
+        self._later_words += later
+        known.update(later)
+        numbers.update(later)
         return numbers
 
     def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -219,7 +226,11 @@ class Vocabulary:
 
     def sorted(self) -> Vocabulary:
         """Return an equal vocabulary, with equal numbers, all of whose strings are sorted."""
-        return self.of_numbers(np.arange(len(self)))
+        if len(self.sorted_terms) or len(self.sorted_words):
+            return self.of_numbers(np.arange(len(self)))
+        words, terms = dict(self._later_words.copy()), self._later.copy()
+        numbered = dict(zip(terms, range(len(terms)), strict=True))
+        return Vocabulary(self._stem, SortedStrings.of(numbered), SortedStrings.of(words))
 
     def words_with_prefix(self, prefix: str) -> Iterator[tuple[Callable[[int], str], Numbers]]:
         """Yield words that begin with `prefix`, by position, and the numbers of their terms."""

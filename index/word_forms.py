@@ -34,11 +34,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
 
-from hummingbit.encoder.analyzers import BOUNDARY, VISIBLE, Analyzer, WordExpression
+from hummingbit.encoder.analyzers import VISIBLE, Analyzer, WordExpression
 
 # Signs that end a name. A comma between digits belongs to a number.
 _SEPARATORS = re.compile(r"[\"`´‘“”„«»()\[\]{}<>;!?…*|=~^%$\\]+|(?<!\d),|,(?!\d)")
@@ -88,16 +88,6 @@ def forms_of_chunks(
             yield chunk, _with_unaccented(chunk, analyzer, parts=parts)
         elif not _is_plain_chunk(chunk):
             yield chunk, _forms_of(chunk, parts=parts)
-
-
-def forms_of_all(texts: Sequence[str]) -> list[str]:
-    """Return the :func:`other_forms` of ASCII texts, with a BOUNDARY after those of each text."""
-    chunks = f" {BOUNDARY} ".join([*texts, ""]).split()
-    forms: dict[str, tuple[str, ...]] = {BOUNDARY: (BOUNDARY,)}
-    for chunk in set(chunks):
-        if not _is_plain_chunk(chunk) and chunk != BOUNDARY:
-            forms[chunk] = _forms_of(chunk, parts=True)
-    return [form for chunk in chunks if chunk in forms for form in forms[chunk]]
 
 
 def _is_plain_chunk(chunk: str) -> bool:

@@ -412,21 +412,29 @@ int best_by_terms(const postings_t *p, const impacts_t *impacts, const query_ter
                   const uint8_t *live, size_t k, scored_t *entries, size_t *n);
 /* Write the k best documents and their number; return 0 if memory ran out. */
 int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entries, size_t *n);
-/* The words of joined texts, of which spaces part those of two bytes or more, and a boundary stands
-   alone after each text. `numbers` has room for half of the bytes and one more, and `bounds` for
-   twice as many. */
-typedef struct {
-    const uint8_t *text;
-    size_t n_bytes;
-    uint8_t boundary;
-    int32_t *numbers;
-    int32_t *bounds; /* where each distinct word begins and ends, in the order of their first place */
-    size_t n_numbers, n_words;
-} distinct_words_t;
 
-/* Write the number of each word among the distinct ones, -1 for a boundary, and the bounds of these;
-   return 0 if memory ran out. */
-int number_words(distinct_words_t *d);
+/* ---- the distinct words of texts */
+
+/* Texts as the numbers of their words and of other forms, and the distinct ones, each with a line feed
+   behind it, in the order of their first place. It begins as zeros but for the number of texts. */
+typedef struct {
+    size_t n_texts;
+    uint8_t *strings;
+    size_t *ends; /* where each distinct string ends, with its line feed */
+    int32_t *numbers;
+    size_t n_bytes, n_strings, n_numbers;
+    size_t strings_room, ends_room, numbers_room;
+    uint64_t *cells;
+    size_t n_cells;
+    int has_failed; /* memory ran out */
+} split_texts_t;
+
+/* Split ASCII texts, each with a boundary behind it. Write how many words each has, and how many of
+   its numbers there are with those of other forms, which follow the words; return 0 if there are not
+   `n_texts`, or if memory ran out. */
+int split_texts(split_texts_t *s, const uint8_t *joined, size_t n_bytes, uint8_t boundary,
+                int with_forms, int64_t *lengths, int64_t *totals);
+void free_split_texts(split_texts_t *s);
 
 /* ---- moments of codes */
 
@@ -435,6 +443,10 @@ int number_words(distinct_words_t *d);
    the sum of the absolute weights. */
 void moments_of_scores(size_t n_bits, const int64_t *sums, const int64_t *products,
                        const int64_t *weights, int64_t *total, int64_t *high, uint64_t *low);
+
+/* Write in how many codes two bits differ, for each pair. The columns are those of the bits, each with
+   the bit of every code in n_words words. */
+void count_differing(size_t n_bits, size_t n_words, const uint64_t *columns, int64_t *differing);
 
 /* ---- ascending lists */
 

@@ -493,23 +493,34 @@ FUNCTION(best_by_both_) {
     return is_ok ? finish_best(&a, &best, n, NULL, 0) : no_memory(&a, &best);
 }
 
-/* number_words(n_bytes, text, boundary, numbers, bounds): write the numbers of the words of joined
-   texts, int32[n_bytes / 2 + 1], and where the distinct ones begin and end, int32[n_bytes / 2 + 1, 2];
-   return how many there are of both (number_words). */
-FUNCTION(number_words_) {
-    args_t a = begin_args(items, n_items, 5);
-    distinct_words_t d;
-    d.n_bytes = take_number(&a, 0, INT32_MAX);
-    d.text = take_input(&a, d.n_bytes, 1);
-    d.boundary = (uint8_t)take_number(&a, 0, 255);
-    d.numbers = take_output(&a, d.n_bytes / 2 + 1, sizeof *d.numbers);
-    d.bounds = take_output(&a, d.n_bytes / 2 + 1, 2 * sizeof *d.bounds);
+/* split_texts(n_bytes, texts, boundary, n_texts, with_forms, lengths, totals) -> (numbers, strings):
+   write how many words each text has, int64[n_texts], and how many numbers; return the numbers as
+   the bytes of int32, and the distinct strings, each with a line feed behind it (split_texts). */
+FUNCTION(split_texts_) {
+    args_t a = begin_args(items, n_items, 7);
+    split_texts_t s;
+    memset(&s, 0, sizeof s);
+    const size_t n_bytes = take_number(&a, 0, INT32_MAX);
+    const uint8_t *texts = take_input(&a, n_bytes, 1);
+    const uint8_t boundary = (uint8_t)take_number(&a, 0, UINT8_MAX);
+    s.n_texts = take_number(&a, 0, MAX_PLACES);
+    const int with_forms = (int)take_number(&a, 0, 1);
+    int64_t *lengths = take_output(&a, s.n_texts, sizeof *lengths);
+    int64_t *totals = take_output(&a, s.n_texts, sizeof *totals);
     int is_ok;
     RETURN_IF_BAD(a)
-    WITHOUT_LOCK(is_ok = number_words(&d))
+    WITHOUT_LOCK(is_ok = split_texts(&s, texts, n_bytes, boundary, with_forms, lengths, totals))
+    if (!s.has_failed && !is_ok) reject(&a, "has another number of texts");
     release(&a);
-    if (!is_ok) return PyErr_NoMemory();
-    return Py_BuildValue("nn", (Py_ssize_t)d.n_numbers, (Py_ssize_t)d.n_words);
+    PyObject *result = NULL;
+    if (s.has_failed)
+        PyErr_NoMemory();
+    else if (is_ok)
+        result = Py_BuildValue("y#y#", s.numbers ? (char *)s.numbers : "",
+                               (Py_ssize_t)(4 * s.n_numbers), s.strings ? (char *)s.strings : "",
+                               (Py_ssize_t)s.n_bytes);
+    free_split_texts(&s);
+    return result;
 }
 
 /* with_all(*postings, n_terms, terms, room, positions): write the positions of the documents that
@@ -543,6 +554,20 @@ FUNCTION(moments) {
     moments_of_scores(n_bits, sums, products, weights, &total, &high, &low);
     release(&a);
     return Py_BuildValue("LLK", (long long)total, (long long)high, (unsigned long long)low);
+}
+
+/* differing(n_bits, n_words, columns, differing): write in how many codes two bits differ, int64[n_bits,
+   n_bits], by the columns of the bits, uint64[n_bits, n_words] (count_differing). */
+FUNCTION(differing) {
+    args_t a = begin_args(items, n_items, 4);
+    const size_t n_bits = take_number(&a, 1, 64 * MAX_WORDS);
+    const size_t n_words = take_number(&a, 0, MAX_PLACES);
+    const uint64_t *columns = take_input(&a, n_bits * n_words, sizeof *columns);
+    int64_t *counts = take_output(&a, n_bits * n_bits, sizeof *counts);
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(count_differing(n_bits, n_words, columns, counts))
+    release(&a);
+    return Py_NewRef(Py_None);
 }
 
 /* paths(): return the names of the paths that this processor supports, the fastest first. */
@@ -602,9 +627,10 @@ static PyMethodDef methods[] = {
     METHOD("best_by_terms", best_by_terms_),
     METHOD("best_by_words", best_by_words_),
     METHOD("best_by_both", best_by_both_),
-    METHOD("number_words", number_words_),
+    METHOD("split_texts", split_texts_),
     METHOD("with_all", with_all),
     METHOD("moments", moments),
+    METHOD("differing", differing),
     METHOD("paths", paths),
     METHOD("use", use),
     {NULL, NULL, 0, NULL},

@@ -425,68 +425,6 @@ int best_by_both(const fusion_t *f, const scores_t *s, size_t k, scored_t *entri
     return 1;
 }
 
-/* ---- the distinct words of joined texts */
-
-#define NO_WORD UINT32_MAX
-
-static uint64_t hash_of(const uint8_t *word, size_t length) {
-    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-    for (size_t i = 0; i < length; i++) hash = (hash ^ word[i]) * 0x100000001b3;
-    return hash ^ hash >> 29;
-}
-
-/* Return the cell of a word, or the free one that it gets. */
-static size_t cell_of(const distinct_words_t *d, const uint32_t *cells, size_t n_cells,
-                      const uint8_t *word, size_t length) {
-    size_t cell = hash_of(word, length) & (n_cells - 1);
-    for (;; cell = (cell + 1) & (n_cells - 1)) {
-        if (cells[cell] == NO_WORD) return cell;
-        const int32_t *bounds = d->bounds + 2 * (size_t)cells[cell];
-        if ((size_t)(bounds[1] - bounds[0]) == length &&
-            !memcmp(d->text + bounds[0], word, length))
-            return cell;
-    }
-}
-
-/* Return a table of so many cells with the words so far, or NULL. */
-static uint32_t *make_cells(const distinct_words_t *d, size_t n_cells) {
-    uint32_t *cells = malloc(n_cells * sizeof *cells);
-    if (cells == NULL) return NULL;
-    memset(cells, 0xff, n_cells * sizeof *cells);
-    for (size_t i = 0; i < d->n_words; i++) {
-        const int32_t *bounds = d->bounds + 2 * i;
-        const size_t length = (size_t)(bounds[1] - bounds[0]);
-        cells[cell_of(d, cells, n_cells, d->text + bounds[0], length)] = (uint32_t)i;
-    }
-    return cells;
-}
-
-int number_words(distinct_words_t *d) {
-    size_t n_cells = 1 << 12;
-    d->n_numbers = d->n_words = 0;
-    uint32_t *cells = make_cells(d, n_cells);
-    for (size_t start = 0, end; cells != NULL && start < d->n_bytes; start = end + 1) {
-        for (end = start; end < d->n_bytes && d->text[end] != ' '; end++) continue;
-        const size_t length = end - start;
-        if (length == 1 && d->text[start] == d->boundary) d->numbers[d->n_numbers++] = -1;
-        if (length < 2) continue;
-        const size_t cell = cell_of(d, cells, n_cells, d->text + start, length);
-        if (cells[cell] == NO_WORD) {
-            cells[cell] = (uint32_t)d->n_words;
-            d->bounds[2 * d->n_words] = (int32_t)start;
-            d->bounds[2 * d->n_words++ + 1] = (int32_t)end;
-        }
-        d->numbers[d->n_numbers++] = (int32_t)cells[cell];
-        if (2 * d->n_words > n_cells) {
-            free(cells);
-            cells = make_cells(d, n_cells *= 4);
-        }
-    }
-    const int is_ok = cells != NULL;
-    free(cells);
-    return is_ok;
-}
-
 /* ---- numbers that ascending lists have in common */
 
 size_t with_all_terms(const postings_t *p, const int64_t *terms, size_t n_terms, size_t room,

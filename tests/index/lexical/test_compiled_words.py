@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hummingbit.encoder.analyzers import BOUNDARY, VISIBLE
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.segments import IndexSnapshot
@@ -18,6 +19,7 @@ from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex, 
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.rankings import HybridRanking, RankedRows
 from hummingbit.index.records import EncodedQueries
+from hummingbit.index.word_forms import other_forms
 from tests.support.codes import clustered_codes
 from tests.support.collections import text_documents
 from tests.support.encoders import random_texts
@@ -194,3 +196,73 @@ def test_the_documents_that_have_all_terms_are_those_that_have_each(
         assert index.texts.rows_with_all(numbers).tolist() == expected
         with by_numpy():
             assert index.texts.rows_with_all(numbers).tolist() == expected
+
+
+CHUNKS = st.one_of(
+    st.text(st.sampled_from("aAbBvVxX019.,-_'&:/+#@*()\"=\x02"), max_size=70),
+    st.lists(
+        st.sampled_from(
+            [
+                "Wi",
+                "Fi",
+                "wifi",
+                "HTTP",
+                "DDF",
+                "484",
+                "Z",
+                "x",
+                "-",
+                "_",
+                ".",
+                "'",
+                "&",
+                "+",
+                "#",
+                "v",
+                "0x",
+                "1",
+                "000",
+                ",",
+                "2.17",
+                "/",
+                "@",
+                "(",
+                ")",
+                ":",
+                "C",
+                "Net",
+                "(s)",
+                "8aF",
+            ]
+        ),
+        max_size=9,
+    ).map("".join),
+)
+TEXTS = st.lists(st.lists(CHUNKS, max_size=4).map(" ".join) | st.text("\t\x1c\n ab", max_size=5))
+
+
+@settings(max_examples=500, deadline=None)
+@given(texts=TEXTS, with_forms=st.booleans())
+def test_the_words_of_texts_and_their_other_forms_are_those_of_python(
+    *, texts: list[str], with_forms: bool
+) -> None:
+    joined = BOUNDARY.join([*texts, ""]).encode("ascii")
+    lengths, totals = np.empty((2, len(texts)), dtype=np.int64)
+    numbers, strings = kernel.native.split_texts(
+        len(joined), joined, ord(BOUNDARY), len(texts), with_forms, lengths, totals
+    )
+    distinct = strings.decode("ascii").splitlines()
+    assert len({*distinct}) == len(distinct)
+    found = iter(np.frombuffer(numbers, dtype=np.int32).tolist())
+    for text, length, total in zip(texts, lengths.tolist(), totals.tolist(), strict=True):
+        terms = [distinct[next(found)] for _ in range(total)]
+        assert terms[:length] == VISIBLE.split(text)
+        assert terms[length:] == (other_forms(text) if with_forms else [])
+    assert next(found, None) is None
+
+
+def test_another_number_of_texts_is_refused() -> None:
+    lengths, totals = np.empty((2, 2), dtype=np.int64)
+    for joined in (b"a\x01", b"a\x01b\x01c\x01", b"a\x01b"):
+        with pytest.raises(ValueError, match="number of texts"):
+            kernel.native.split_texts(len(joined), joined, 1, 2, True, lengths, totals)

@@ -15,17 +15,21 @@ from hummingbit.index.moments import CodeMoments, StandardScore, sums_of_scores
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_bits=st.sampled_from([8, 16, 64]),
-    sizes=st.lists(st.integers(0, 30), min_size=3, max_size=3),
+    sizes=st.lists(st.integers(0, 300), min_size=3, max_size=3),
+    at_once=st.sampled_from([7, 64, 2**14]),
+    compiled=st.booleans(),
 )
 def test_standard_scores_are_those_of_scoring_every_document(
-    *, seed: int, n_bits: int, sizes: list[int]
+    *, seed: int, n_bits: int, sizes: list[int], at_once: int, compiled: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     kept, removed, added = (
         rng.integers(0, 256, (size, n_bits // 8), dtype=np.uint8) for size in sizes
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moments, "CODES_AT_ONCE", 7)
+        patch.setattr(moments, "CODES_AT_ONCE", at_once)
+        if not compiled:
+            patch.setattr(kernel, "native", None)
         before = CodeMoments.of_codes(np.concatenate([kept, removed]))
         counts = rng.integers(1, 5, len(kept))
         counted = CodeMoments.of_codes(kept, counts)
