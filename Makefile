@@ -221,6 +221,7 @@ asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address s
 	  $(CURDIR)/$(BIN)/python -m pytest -m "fuzz or not fuzz" -k "not install and not variable" \
 	  tests/index/engines/compiled/test_kernel.py tests/index/engines/test_self_join.py \
 	  tests/index/engines/test_distance_sums.py tests/index/lexical/test_compiled_words.py \
+	  tests/index/lexical/test_spelling_of_words.py tests/encoder/test_neighbours.py \
 	  tests/encoder/compiled/test_forward_pass.py \
 	  tests/training/compiled/test_adam_rows.py
 
@@ -228,7 +229,8 @@ asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address s
 arm64: $(VENV)/.dev ## Install for 64-bit Arm, and test encoders and the kernel there, emulated by QEMU
 	@# There is no torch, which the recipes' tests import.
 	.ci/arm64 -k "not install and not resumed" --ignore tests/encoder/test_recipes.py \
-	  tests/encoder tests/index/engines tests/compatibility tests/index/lexical/test_compiled_words.py
+	  tests/encoder tests/index/engines tests/compatibility \
+	  tests/index/lexical/test_compiled_words.py tests/index/lexical/test_spelling_of_words.py
 
 .PHONY: reproduce
 reproduce: $(VENV)/.dev ## Print the Snippets rows of the SSB-VAE paper's Table I beside ours

@@ -61,7 +61,8 @@ FORM_WEIGHT = 0.25
 PART_WEIGHT = 0.7
 """A part of a word that no document has, besides."""
 STOP_WEIGHT = 0.5
-"""A function word beside other words."""
+"""A function word beside other words. Without them, hybrid loses .015 MRR on questions of Quora,
+where "why" and "how" tell questions apart, and BM25 .029; ten other families are within chance."""
 
 MOST_COMPLETIONS, MOST_OF_PREFIX = 8, 32
 """How many words stand for one that no document has, and how many for a ``word*``."""

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.spelling import is_one_edit, is_within_two_edits
+from hummingbit.index.engines import kernel
 
 Numbers = npt.NDArray[np.int32]
 SEPARATOR = b"\n"
@@ -29,6 +30,8 @@ LATER_AT_ONCE = 128
 """Words that were added are compared one by one up to twice as many."""
 GROUP = 64
 """How many strings are searched for the one that is looked up."""
+MOST_BYTES = 64
+"""The kernel compares words of at most so many bytes."""
 MAX_EDIT = 4
 """An edit changes four bytes at most."""
 GRAM = 3
@@ -93,6 +96,21 @@ class SortedStrings:
             begins = [match.start() for match in re.finditer(re.escape(gram), self._searched)]
             ends.append(np.unique(np.searchsorted(self.starts, np.array(begins) + 1, "right") - 1))
         return np.unique(np.concatenate(ends), return_counts=True)
+
+    def within(self, word: str, edits: int) -> list[int]:
+        """Return the positions of the strings that one edit, or two, turn into `word`.
+
+        The kernel compares all of them: 400,000 words take five milliseconds, where numpy takes
+        fifty to find those that share n-grams with the word.
+        """
+        key = word.encode("utf-8", "surrogatepass")
+        positions = np.empty(len(self), dtype=np.int32)
+        text = len(self.text), self.text
+        n = kernel.native.near_strings(
+            len(self), self.starts, *text, len(key), key, edits, positions
+        )
+        near: list[int] = positions[:n].tolist()
+        return near
 
     @cached_property
     def _firsts(self) -> list[bytes]:
@@ -249,8 +267,9 @@ class Vocabulary:
         only if it shares an n-gram of three bytes; within two edits, only if it shares a quarter of
         them.
         """
+        grams = _grams(word)
         size = len(word.encode("utf-8", "surrogatepass"))
-        least = 1 if edits == 1 else len(_grams(word)) // 4
+        least = 1 if edits == 1 else len(grams) // 4
         # Sorted again when they are half as many more: to compare each takes milliseconds.
         later = self._later_words
         if len(later) > 2 * LATER_AT_ONCE + len(self._later_sorted) * 3 // 2:
@@ -259,6 +278,10 @@ class Vocabulary:
         later_sorted = self._later_sorted
         candidates = [added for added, _ in later[len(later_sorted) :]]
         for strings in (self.sorted_words, later_sorted):
+            if kernel.native is not None and size <= MOST_BYTES:
+                near_strings = map(strings.__getitem__, strings.within(word, edits))
+                candidates += [near for near in near_strings if len(grams & _grams(near)) >= least]
+                continue
             positions, shared = strings.sharing(word)
             lengths = np.diff(strings.starts)[positions] - 1
             near = (np.abs(lengths - size) <= MAX_EDIT * edits) & (shared >= least)

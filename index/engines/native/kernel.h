@@ -436,6 +436,24 @@ int split_texts(split_texts_t *s, const uint8_t *joined, size_t n_bytes, uint8_t
                 int with_forms, int64_t *lengths, int64_t *totals);
 void free_split_texts(split_texts_t *s);
 
+/* ---- words that are spelt alike */
+
+#define MOST_CHARACTERS 64
+#define MOST_EDITS 2
+
+/* Strings in UTF-8; string i ends one byte before starts[i + 1]. */
+typedef struct {
+    size_t n, n_bytes;
+    const uint8_t *text;
+    const int64_t *starts; /* n + 1 */
+} strings_t;
+
+/* Write the positions of the strings within so many edits of a word of at most MOST_CHARACTERS, in
+   ascending order, and return how many there are; SIZE_MAX means that a start is out of bounds.
+   `positions` has room for all strings. */
+size_t near_strings(const strings_t *s, const uint8_t *word, size_t n_bytes, size_t edits,
+                    int32_t *positions);
+
 /* ---- moments of codes */
 
 /* Write the sum of the scores of all codes, and the sum of their squares in two parts, the high one

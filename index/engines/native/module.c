@@ -523,6 +523,28 @@ FUNCTION(split_texts_) {
     return result;
 }
 
+/* near_strings(n, starts, n_bytes, text, n_bytes of the word, word, edits, positions): write the
+   positions of the strings within so many edits of a word, int32[n]; return how many there are
+   (near_strings). `starts` are int64[n + 1]. */
+FUNCTION(near_strings_) {
+    args_t a = begin_args(items, n_items, 8);
+    strings_t s;
+    s.n = take_number(&a, 0, MAX_PLACES);
+    s.starts = take_input(&a, s.n + 1, sizeof *s.starts);
+    s.n_bytes = take_number(&a, 0, SIZE_MAX / 2);
+    s.text = take_input(&a, s.n_bytes, 1);
+    const size_t n_bytes = take_number(&a, 0, MOST_CHARACTERS);
+    const uint8_t *word = take_input(&a, n_bytes, 1);
+    const size_t edits = take_number(&a, 0, MOST_EDITS);
+    int32_t *positions = take_output(&a, s.n, sizeof *positions);
+    size_t n;
+    RETURN_IF_BAD(a)
+    WITHOUT_LOCK(n = near_strings(&s, word, n_bytes, edits, positions))
+    release(&a);
+    if (n == SIZE_MAX) return PyErr_Format(PyExc_ValueError, "a string lies outside the text");
+    return PyLong_FromSize_t(n);
+}
+
 /* with_all(*postings, n_terms, terms, room, positions): write the positions of the documents that
    have all terms; return how many (with_all_terms). */
 FUNCTION(with_all) {
@@ -628,6 +650,7 @@ static PyMethodDef methods[] = {
     METHOD("best_by_words", best_by_words_),
     METHOD("best_by_both", best_by_both_),
     METHOD("split_texts", split_texts_),
+    METHOD("near_strings", near_strings_),
     METHOD("with_all", with_all),
     METHOD("moments", moments),
     METHOD("differing", differing),
