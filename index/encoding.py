@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -417,8 +418,8 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ENDING = (signal.SIGINT, signal.SIGTERM)
 CAN_BLOCK = hasattr(signal, "pthread_sigmask")  # Windows lacks it
 
-# Starting a process takes as long as encoding some ten thousand short texts.
-BEFORE_PROCESSES = 20_000
+# Starting processes takes about as long, and each holds the encoder: what takes less is encoded here.
+SECONDS_BEFORE_PROCESSES = 1.0
 
 _encoder: Encoder | None = None
 
@@ -429,7 +430,8 @@ class EncodingPool:
     def __init__(self, encoder: Encoder | None, jobs: int) -> None:
         self._encoder = encoder
         self._processes: ProcessPoolExecutor | None = None
-        self._submitted = 0
+        self._seconds = 0.0
+        """How long this process has encoded."""
         if jobs > 1 and encoder is not None:
             import multiprocessing  # noqa: PLC0415 - a search starts no processes
             from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
@@ -441,11 +443,12 @@ class EncodingPool:
 
     def submit(self, inputs: Inputs) -> Future[Codes]:
         """Start encoding; the result is ``uint8[N, C]``."""
-        self._submitted += len(inputs)
-        if self._processes is None or self._submitted <= BEFORE_PROCESSES:
+        if self._processes is None or self._seconds < SECONDS_BEFORE_PROCESSES:
             done: Future[Codes] = Future()
             if self._encoder is not None:
+                began = time.perf_counter()
                 done.set_result(self._encoder.encode(inputs))
+                self._seconds += time.perf_counter() - began
             return done
         with _starting_processes():
             return self._processes.submit(_encode, inputs)

@@ -87,7 +87,7 @@ def test_only_what_changed_is_encoded_and_written_again(folder: Path) -> None:
 
 
 def test_processes_encode_as_this_one_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "BEFORE_PROCESSES", 50)
+    monkeypatch.setattr(encoding, "SECONDS_BEFORE_PROCESSES", 0.0)
     documents = text_documents(400)
     # An id that comes again is a change, though it is what the collection held before.
     documents[250] = Document(id="d10", text="jam", payload={})
@@ -120,7 +120,7 @@ def start_and_signal(*arguments):
     return process
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
-encoding.BEFORE_PROCESSES = 50
+encoding.SECONDS_BEFORE_PROCESSES = 0.0
 util.spawnv_passfds = start_and_signal
 sys.exit(main(sys.argv[3:]))
 """
