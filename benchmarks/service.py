@@ -42,6 +42,7 @@ from benchmarks.harness.processes import (
     end_load,
     family,
     processor_seconds,
+    proportional_bytes,
     service_process,
     start_load,
 )
@@ -188,11 +189,7 @@ def _load_seconds() -> float:
 
 def _memory_mib(pid: int) -> float:
     """Return the proportional set size of a process and its children, in MiB."""
-    kilobytes = 0
-    for process in family(pid):
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        kilobytes += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return kilobytes / 1024
+    return sum(map(proportional_bytes, family(pid))) / 2**20
 
 
 def main() -> None:

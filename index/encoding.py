@@ -418,8 +418,8 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ENDING = (signal.SIGINT, signal.SIGTERM)
 CAN_BLOCK = hasattr(signal, "pthread_sigmask")  # Windows lacks it
 
-# Starting processes takes about as long, and each holds the encoder: what takes less is encoded here.
-SECONDS_BEFORE_PROCESSES = 1.0
+# A process takes a second to start, and holds the encoder: what takes less is encoded here.
+SECONDS_BEFORE_PROCESSES = 2.0
 
 _encoder: Encoder | None = None
 
@@ -431,7 +431,7 @@ class EncodingPool:
         self._encoder = encoder
         self._processes: ProcessPoolExecutor | None = None
         self._seconds = 0.0
-        """How long this process has encoded."""
+        """The processor time that encoding took in this process."""
         if jobs > 1 and encoder is not None:
             import multiprocessing  # noqa: PLC0415 - a search starts no processes
             from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
@@ -446,9 +446,9 @@ class EncodingPool:
         if self._processes is None or self._seconds < SECONDS_BEFORE_PROCESSES:
             done: Future[Codes] = Future()
             if self._encoder is not None:
-                began = time.perf_counter()
+                began = time.process_time()
                 done.set_result(self._encoder.encode(inputs))
-                self._seconds += time.perf_counter() - began
+                self._seconds += time.process_time() - began
             return done
         with _starting_processes():
             return self._processes.submit(_encode, inputs)

@@ -78,6 +78,15 @@ def family(pid: int) -> list[int]:
     return [pid, *map(int, children)]
 
 
+def proportional_bytes(pid: int) -> int:
+    """Return the proportional set size of a process; 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+
+
 def resident_bytes(process: int | str = "self") -> int:
     """Return the bytes of memory that a process holds, by its id; by default, this process."""
     pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])

@@ -187,6 +187,14 @@ class Line(NamedTuple):
     document: Document
 
 
+class RefusedLine(NamedTuple):
+    """A line that is no document, and why."""
+
+    number: int
+    id: str | None
+    problem: ProblemError
+
+
 class BulkWriter:
     """Writes lines to a collection by its name, or by an alias, resolved for each batch."""
 
@@ -292,6 +300,23 @@ class BulkWriter:
         return self._resume.key, json.dumps(self.result.counts())
 
     def _parse_lines(self, collection: CollectionBackend, lines: Iterable[bytes]) -> Iterator[Line]:
+        """Yield the lines that the collection takes, and refuse the others."""
+        parsed = [*self._parse_documents(lines)]
+        documents = [line.document for line in parsed if isinstance(line, Line)]
+        # An error found here, not when the batch is encoded, names its line.
+        has_invalid = _problem_of(collection, documents) is not None
+        for line in parsed:
+            if isinstance(line, RefusedLine):
+                self.result.refuse(*line)
+                continue
+            problem = _problem_of(collection, [line.document]) if has_invalid else None
+            if problem is None:
+                yield line
+            else:
+                self.result.refuse(line.number, line.document.id, problem)
+
+    def _parse_documents(self, lines: Iterable[bytes]) -> Iterator[Line | RefusedLine]:
+        """Yield the lines that are documents, whether or not the collection takes them."""
         for raw in lines:
             self.result.received += 1
             number, id_ = self.result.received, None
@@ -303,14 +328,12 @@ class BulkWriter:
                 id_ = record.get("id") if isinstance(record, dict) else None
                 with pointing_at():
                     document = parse_document(record)
-                    # An error found here, not when the batch is encoded, names its line.
-                    read_contents([document], collection.encoder, collection.n_bits)
                 check_id(document.id)
                 check_text(document.text, self._limits)
                 check_payload(document.payload, self._limits)
                 yield Line(number, document)
             except ProblemError as problem:
-                self.result.refuse(number, id_ if isinstance(id_, str) else None, problem)
+                yield RefusedLine(number, id_ if isinstance(id_, str) else None, problem)
 
     def _drop_outside(self, collection: FilteredCollection, lines: list[Line]) -> list[Line]:
         """Refuse the lines that the filter does not allow to write."""
@@ -364,6 +387,18 @@ def write_file(path: Path, writer: BulkWriter, progress: Progress) -> None:
             writer.write(lines)
             writer.record()
             progress.advance(len(lines))
+
+
+def _problem_of(
+    collection: CollectionBackend, documents: Sequence[Document]
+) -> ProblemError | None:
+    """Return why a collection takes no such documents, or None if it takes all of them."""
+    try:
+        with pointing_at():
+            read_contents(documents, collection.encoder, collection.n_bits)
+    except ProblemError as problem:
+        return problem
+    return None
 
 
 def _check_size(raw: bytes) -> None:
