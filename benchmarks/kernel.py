@@ -48,6 +48,8 @@ from tests.support.oracles.brute_force import BruteForceIndex
 
 QUERIES, K, DEEP, BATCH, SINGLES = 2000, 10, 1000, 100, 20
 CODES_AT_ONCE = 10**5
+# Searches by weighted distance take turns after so few queries, as other load comes in bursts.
+TURN = 5
 SHARES = (0.5, 0.1, 0.01)
 # After so many searches, every engine has prepared the rows that it is allowed to find.
 WARM_UP, FIRST = 500, 20
@@ -249,27 +251,41 @@ def compare_asymmetric(n: int, n_bits: int, arguments: argparse.Namespace) -> No
     if not arguments.no_peers:
         searches |= fast_scans(rng, n, n_bits, weights)
 
+    read, singles, batches = times_of_weighted(searches, codes, rounds)
+    print(f"\nasymmetric, uniform {n_bits} bits, {n:,} codes; floor {read:,.0f} µs")
+    for name, single in singles.items():
+        line = f"  {name:17} one {single:8,.0f} µs {single / read:6.2f} × floor"
+        if name in batches:
+            batch = batches[name]
+            line += f"   in {BATCH} {batch:8,.0f} µs {batch / read:6.2f} × floor"
+        print(line)
+
+
+def times_of_weighted(
+    searches: Mapping[str, WeightedSearch], codes: Codes, rounds: int
+) -> tuple[float, dict[str, float], dict[str, float]]:
+    """Return the median microseconds of reading, of one query, and of each of a batch."""
+
     def timed(name: str, some: slice) -> float:
         began = time.process_time()
         searches[name](some)
         return (time.process_time() - began) * 1e6 / int(some.stop - some.start)
 
-    times: dict[str, list[float]] = defaultdict(list)
     reads: list[float] = []
-    for start in range(0, rounds * SINGLES, SINGLES):
-        reads += [time_reading(codes) for _ in range(SINGLES)]
+    singles: dict[str, list[float]] = defaultdict(list)
+    batches: dict[str, list[float]] = defaultdict(list)
+    for start in range(0, rounds * SINGLES, TURN):
+        reads += [time_reading(codes) for _ in range(TURN)]
         for name in searches:
-            singles = range(start, start + SINGLES)
-            times[name] += [timed(name, slice(at, at + 1)) for at in singles]
-    read = median(reads)
-    print(f"\nasymmetric, uniform {n_bits} bits, {n:,} codes; floor {read:,.0f} µs")
-    for name, single_times in times.items():
-        single = median(single_times)
-        line = f"  {name:17} one {single:8,.0f} µs {single / read:6.2f} × floor"
-        if not name.startswith(CURSOR):  # a cursor belongs to one query
-            batch = median(timed(name, slice(0, BATCH)) for _ in range(max(3, rounds // 3)))
-            line += f"   in {BATCH} {batch:8,.0f} µs {batch / read:6.2f} × floor"
-        print(line)
+            singles[name] += [timed(name, slice(at, at + 1)) for at in range(start, start + TURN)]
+    for _ in range(max(3, rounds // 3)):
+        for name in searches:
+            if not name.startswith(CURSOR):  # a cursor belongs to one query
+                batches[name].append(timed(name, slice(0, BATCH)))
+    one, of_batch = (
+        {name: median(some) for name, some in times.items()} for times in (singles, batches)
+    )
+    return median(reads), one, of_batch
 
 
 def rows_by_oracle(codes: Codes, some: Weights) -> list[int]:
