@@ -17,6 +17,7 @@ from hummingbit.corpus.field_types import FieldType
 from hummingbit.encoder.analyzers import VISIBLE, Analyzer, WordExpression
 from hummingbit.encoder.codes import Codes, pack_rows
 from hummingbit.encoder.encoder import Encoder
+from hummingbit.foundation.cancellation import check_cancelled
 from hummingbit.foundation.errors import InputError
 from hummingbit.foundation.memory import give_back_memory
 from hummingbit.foundation.processes import ProcessLock
@@ -66,7 +67,7 @@ from hummingbit.index.passages import (
     Passages,
 )
 from hummingbit.index.payloads import PayloadsUpdated, PayloadUpdate
-from hummingbit.index.query_syntax import QueryText, read_query_text, words_in_order
+from hummingbit.index.query_syntax import QueryText, read_query_text
 from hummingbit.index.questions import Question, Reader
 from hummingbit.index.rankings import (
     BY_WORDS,
@@ -142,7 +143,7 @@ def _is_ascii_text(query: Query) -> bool:
 
 
 FIELDS_KEPT = 1024
-CANDIDATES_AT_ONCE = 500
+CANDIDATES_AT_ONCE = 100
 MUCH_DELETED = 1 << 20
 _LAST_WORD = WordExpression(r"\w{2,}$")
 # How many generations a search tries before it waits for the writers.
@@ -767,13 +768,12 @@ class Collection:
             return rows
         with_phrase: list[int] = []
         for start in range(0, len(rows), CANDIDATES_AT_ONCE):
+            check_cancelled()
             some: list[int] = rows[start : start + CANDIDATES_AT_ONCE].tolist()
             stored = self.store.read_rows(some, False, True, False)
-            with_phrase += [
-                row
-                for row in some
-                if row in stored and words_in_order(lexical.words_of(stored[row][2] or ""), terms)
-            ]
+            texts = {row: stored[row][2] or "" for row in some if row in stored}
+            have = lexical.have_phrase([*texts.values()], terms)
+            with_phrase += [row for row, has in zip(texts, have, strict=True) if has]
         return np.array(with_phrase, dtype=np.int64)
 
     def is_built_for(self, ranking: str | None) -> bool:

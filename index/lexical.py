@@ -13,6 +13,7 @@ documents.
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,10 +37,10 @@ from hummingbit.index.engines import kernel
 from hummingbit.index.engines.protocol import Rows, positions_of
 from hummingbit.index.engines.segments import GROWTH, MIN_FOLD, needs_compaction
 from hummingbit.index.languages import stop_terms
-from hummingbit.index.query_syntax import QueryText
+from hummingbit.index.query_syntax import QueryText, words_in_order
 from hummingbit.index.questions import UNKNOWN, EncoderWords, KnownTerm, Question, Reader
-from hummingbit.index.vocabulary import Vocabulary
-from hummingbit.index.word_forms import other_forms, split_words, without_accents
+from hummingbit.index.vocabulary import Numbers, Vocabulary
+from hummingbit.index.word_forms import has_digit, other_forms, split_words, without_accents
 
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
     {"words": WORDS, "english": Analyzer("visible", "english")}
@@ -434,17 +435,12 @@ class TermRows:
 
         The kernel finds the distinct words, so that Python handles no others.
         """
-        joined = BOUNDARY.join([*texts, ""]).encode("ascii")
-        lengths, totals = np.empty((2, len(texts)), dtype=np.int64)
-        numbers, strings = kernel.native.split_texts(
-            len(joined), joined, ord(BOUNDARY), len(texts), forms, lengths, totals
-        )
-        distinct = strings.decode("ascii").splitlines()
+        numbers, distinct, lengths, totals = split_texts(texts, forms=forms)
         number_of = np.array([*self._vocabulary.numbers_of(distinct).values()], dtype=np.int32)
         self._rows.frombytes(rows.tobytes())
         self._lengths.frombytes(lengths.tobytes())
         self._totals.frombytes(totals.tobytes())
-        self._numbers.frombytes(number_of.take(np.frombuffer(numbers, dtype=np.int32)).tobytes())
+        self._numbers.frombytes(number_of.take(numbers).tobytes())
 
     def segment(self) -> Segment:
         """Return the segment of all rows."""
@@ -1162,31 +1158,97 @@ class LexicalIndex:
         pairs = zip(stem(words), bare, strict=True)
         return [(term, *stem([form] if form else [])) for term, form in pairs]
 
+    def have_phrase(self, texts: Sequence[str], phrase: Sequence[str]) -> list[bool]:
+        """Tell which texts have the terms of a phrase, two or more, next to each other.
+
+        The kernel splits ASCII texts together. Where they have digits, a number may be one word
+        here and none or two there, so what it finds is checked. Numbers with a point also part what
+        stands beside them, as in ``2.0beta``; such texts are read one by one.
+        """
+        have = [True] * len(texts)
+        together = [
+            at
+            for at, text in enumerate(texts)
+            if _can_be_joined(text) and not _NUMBER_WITH_POINT.search(text)
+        ]
+        for start, some in _joined_at_once([texts[at] for at in together]):
+            for at, is_there in enumerate(self._may_have_phrase(some, phrase), start):
+                have[together[at]] = is_there
+        are_checked = set(range(len(texts))).difference(together)
+        are_checked.update(at for at in together if have[at] and has_digit(texts[at]))
+        for at in are_checked:
+            have[at] = words_in_order(self.words_of(texts[at]), phrase)
+        return have
+
+    def _may_have_phrase(self, texts: Sequence[str], phrase: Sequence[str]) -> list[bool]:
+        """Tell which ASCII texts have a phrase, if numbers are words as the analyzer has them."""
+        numbers, distinct, _, lengths = split_texts(texts, forms=False)
+        number_of = {term: number for number, term in enumerate(phrase)}
+        terms = [number_of.get(term, -1) for term in self.analyzer.stem(distinct)]
+        in_texts = np.array(terms, dtype=np.int32).take(numbers)
+        n = max(0, len(in_texts) - len(phrase) + 1)
+        begins = np.ones(n, dtype=np.bool_)
+        for offset, term in enumerate(phrase):
+            begins &= in_texts[offset : offset + n] == number_of[term]
+        positions, ends = np.flatnonzero(begins), np.cumsum(lengths)
+        text_of = np.searchsorted(ends, positions, side="right")
+        have = np.zeros(len(texts), dtype=np.bool_)
+        have[text_of[positions + len(phrase) <= ends[text_of]]] = True
+        return have.tolist()
+
     def _segment_of(self, documents: Sequence[tuple[int, str]]) -> Segment:
         """Return a segment of the texts of documents."""
         analyzer, collected = self.analyzer, TermRows(self.vocabulary)
         together: list[tuple[int, str]] = []
         for row, text in documents:
-            if kernel.native is not None and text.isascii() and BOUNDARY not in text:
+            if _can_be_joined(text):
                 together.append((row, text))
                 continue
             forms = other_forms(text, analyzer) if self.forms else ()
             collected.add(row, analyzer.word_lists(text), forms)
-        for some in _joined_at_once(together):
-            rows = np.array([row for row, _ in some], dtype=np.int64)
-            collected.add_together(rows, [text for _, text in some], forms=self.forms)
+        rows = np.array([row for row, _ in together], dtype=np.int64)
+        for start, texts in _joined_at_once([text for _, text in together]):
+            of_texts = rows[start : start + len(texts)]
+            collected.add_together(of_texts, texts, forms=self.forms)
         return collected.segment()
 
 
-def _joined_at_once(
-    documents: Sequence[tuple[int, str]],
-) -> Iterator[Sequence[tuple[int, str]]]:
-    """Split documents into groups of at most :data:`JOINED_AT_ONCE` characters."""
+_NUMBER_WITH_POINT = re.compile(r"\d\.\d")
+
+
+def _can_be_joined(text: str) -> bool:
+    return kernel.native is not None and text.isascii() and BOUNDARY not in text
+
+
+def _joined_at_once(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Split texts into groups of at most :data:`JOINED_AT_ONCE` characters, with their starts."""
     start = size = 0
-    for at, (_, text) in enumerate(documents):
+    for at, text in enumerate(texts):
         size += len(text) + 1
         if size > JOINED_AT_ONCE and start < at:
-            yield documents[start:at]
+            yield start, texts[start:at]
             start, size = at, len(text) + 1
-    if start < len(documents):
-        yield documents[start:]
+    if start < len(texts):
+        yield start, texts[start:]
+
+
+def split_texts(
+    texts: Sequence[str], *, forms: bool
+) -> tuple[Numbers, list[str], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Split ASCII texts without a :data:`BOUNDARY`, with the other forms of words if `forms`.
+
+    Returns:
+        The numbers of the words of each text and then of their forms, ``int32[n]``; the distinct
+        words, by number; how many words each text has, and how many numbers, ``int64[N]``.
+    """
+    joined = BOUNDARY.join([*texts, ""]).encode("ascii")
+    lengths, totals = np.empty((2, len(texts)), dtype=np.int64)
+    numbers, strings = kernel.native.split_texts(
+        len(joined), joined, ord(BOUNDARY), len(texts), forms, lengths, totals
+    )
+    return (
+        np.frombuffer(numbers, dtype=np.int32),
+        strings.decode("ascii").splitlines(),
+        lengths,
+        totals,
+    )

@@ -16,7 +16,7 @@ from hummingbit.index.lexical import (
     UNIT,
     LexicalIndex,
 )
-from hummingbit.index.query_syntax import QueryText
+from hummingbit.index.query_syntax import QueryText, words_in_order
 from hummingbit.index.questions import Alternative, Question, Word
 from hummingbit.index.word_forms import other_forms
 from tests.support.oracles.brute_force_bm25 import BruteForceBm25
@@ -352,3 +352,30 @@ def test_a_compaction_leaves_the_index_before_it_as_it_was() -> None:
     assert fewer.with_changes(2, [(50, "word7")], np.arange(0)).rank("word7", 9).rows.tolist() == [
         50
     ]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    texts=st.lists(
+        st.lists(
+            st.sampled_from(
+                "of Of the cat cats beta 3 3.5 v2.0beta x1,299beta 5.beta beta.5 beta_2 2beta a"
+                " café can't x-ray 0x1f #5 beta. (the) of,the \x1e".split(" ")
+            ),
+            max_size=8,
+        ).map(" ".join),
+        max_size=12,
+    ),
+    phrase=st.sampled_from(
+        ["of the", "the cat", "of the cat", "beta cats", "of of", "the x ray", "a cat"]
+    ),
+    forms=st.booleans(),
+)
+def test_texts_with_a_phrase_are_those_whose_words_have_it(
+    texts: list[str], phrase: str, *, forms: bool
+) -> None:
+    index = LexicalIndex.build(0, ANALYZERS["english"], [], forms=forms)
+    terms = [term for term, *_ in index.words_of(phrase)]
+    if len(terms) > 1:
+        have = [words_in_order(index.words_of(text), terms) for text in texts]
+        assert index.have_phrase(texts, terms) == have
