@@ -49,7 +49,7 @@ static int are_within(const uint32_t *a, size_t n, const uint32_t *b, size_t m, 
     while (n && m && *a == *b) a++, b++, n--, m--;
     while (n && m && a[n - 1] == b[m - 1]) n--, m--;
     if (!n || !m) return n + m <= edits;
-    uint8_t rows[3][MOST_CHARACTERS + 1];
+    uint8_t rows[3][MOST_CHARACTERS + MOST_EDITS + 1];
     uint8_t *before = rows[0], *row = rows[1], *next = rows[2];
     const uint8_t far = (uint8_t)(edits + 1);
     for (size_t j = 0; j <= m; j++) row[j] = j <= edits ? (uint8_t)j : far;

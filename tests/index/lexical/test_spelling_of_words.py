@@ -60,6 +60,7 @@ def test_similar_words_are_the_same_without_the_kernel(
 @needs_kernel
 def test_words_of_64_letters_are_compared_whole() -> None:
     word = "ab" * 32
-    near, far = [word[1:], word[2:], word + "ab"], [word[3:], word + "abb", "b" * 64]
+    near = [word[1:], word[2:], word + "ab", f"x{word}y", f"b{word}b"]
+    far = [word[3:], word + "abb", "b" * 64, f"x{word[1:]}yx"]
     strings = SortedStrings.of(dict.fromkeys(near + far, 0))
     assert {strings[position] for position in strings.within(word, 2)} == {*near}
