@@ -363,17 +363,19 @@ def join_segments(segments: Sequence[Segment]) -> Segment:
         return parts[0]
     terms = sorted_distinct(np.concatenate([part.terms for part in parts]))
     spots = [np.searchsorted(terms, part.terms) for part in parts]
-    sizes = np.zeros((len(parts), len(terms)), dtype=np.int64)
-    for number, (part, at) in enumerate(zip(parts, spots, strict=True)):
-        sizes[number, at] = np.diff(part.starts)
-    starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
-    begins = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
+    counts = np.zeros(len(terms), dtype=np.int64)
+    for part, at in zip(parts, spots, strict=True):
+        counts[at] += np.diff(part.starts)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    begins = starts[:-1].copy()
     impacts, numbers = join_impacts([part.impacts for part in parts])
     positions = np.empty(starts[-1], dtype=np.int32)
     impact_of = np.empty(starts[-1], dtype=smallest_type(len(impacts)))
     before = 0
     for number, (part, at) in enumerate(zip(parts, spots, strict=True)):
-        moved = np.repeat(begins[number, at] - part.starts[:-1], np.diff(part.starts))
+        sizes = np.diff(part.starts)
+        moved = np.repeat(begins[at] - part.starts[:-1], sizes)
+        begins[at] += sizes
         moved += np.arange(len(moved))
         positions[moved] = part.positions + np.int32(before)
         impact_of[moved] = numbers[number].take(part.impact_of)
