@@ -519,6 +519,33 @@ def _character_ngrams(words: Iterable[str], least: int, greatest: int) -> Iterab
                 yield GRAM_MARK + marked[start : start + length]
 
 
+# Signs of texts in English, and those of ASCII that words and their other forms read alike.
+_SIGNS = {
+    "\u2019": "'",
+    "\u2018": '"',
+    "\u201c": '"',
+    "\u201d": '"',
+    "\u2026": "...",
+    "\u00a0": " ",
+}
+_DASHES = "\u2013\u2014"
+
+
+def with_plain_signs(text: str) -> str:
+    """Return a text with signs of ASCII for usual quotation marks, dashes and ellipses.
+
+    Its words and other forms (:mod:`hummingbit.index.word_forms`) are the same, unless the analyzer
+    reads texts without normalizing them.
+    """
+    for sign, plain in _SIGNS.items():
+        text = text.replace(sign, plain)
+    # A dash is no part of names such as "C++" and "AT&T", as a hyphen is.
+    if not ("+" in text or "#" in text or "&" in text):
+        for dash in _DASHES:
+            text = text.replace(dash, "-")
+    return text
+
+
 def ascii_words(text: str) -> list[str]:
     r"""Return the words of an ASCII text in lower case, as ``\b\w\w+\b`` finds them.
 

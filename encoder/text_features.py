@@ -22,6 +22,7 @@ from hummingbit.encoder.analyzers import (
     Analyzer,
     joined_words,
     short_groups,
+    with_plain_signs,
     word_ngram_lists,
     word_ngrams,
 )
@@ -481,6 +482,7 @@ class TextFeatures:
         """Look up the terms of a group of texts, those of ASCII texts by the compiled code."""
         joined = joined_words(texts)
         if joined is None:
+            texts = [text if text.isascii() else with_plain_signs(text) for text in texts]
             is_plain = np.array([text.isascii() and BOUNDARY not in text for text in texts])
             plain, others = (
                 [texts[at] for at in np.flatnonzero(chosen).tolist()]

@@ -30,6 +30,7 @@ from hummingbit.encoder.analyzers import (
     BOUNDARY,
     WORDS,
     Analyzer,
+    with_plain_signs,
 )
 from hummingbit.foundation.arrays import runs_in_order, sorted_distinct
 from hummingbit.index.confidence import WordEvidence
@@ -1202,9 +1203,11 @@ class LexicalIndex:
         """Return a segment of the texts of documents."""
         analyzer, collected = self.analyzer, TermRows(self.vocabulary)
         together: list[tuple[int, str]] = []
+        is_normalized = analyzer.words != "words"
         for row, text in documents:
-            if _can_be_joined(text):
-                together.append((row, text))
+            plain = with_plain_signs(text) if is_normalized and not text.isascii() else text
+            if _can_be_joined(plain):
+                together.append((row, plain))
                 continue
             forms = other_forms(text, analyzer) if self.forms else ()
             collected.add(row, analyzer.word_lists(text), forms)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hummingbit.encoder.analyzers import BOUNDARY, VISIBLE
+from hummingbit.encoder.analyzers import BOUNDARY, VISIBLE, Analyzer, with_plain_signs
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.segments import IndexSnapshot
@@ -266,3 +267,20 @@ def test_another_number_of_texts_is_refused() -> None:
     for joined in (b"a\x01", b"a\x01b\x01c\x01", b"a\x01b"):
         with pytest.raises(ValueError, match="number of texts"):
             kernel.native.split_texts(len(joined), joined, 1, 2, True, lengths, totals)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    text=st.lists(
+        st.sampled_from(
+            [*"aB1.-_,'&+#@(: \u2019\u2018\u201c\u201d\u2026\u00a0\u2013\u2014", "Wi", "000"]
+        ),
+        max_size=20,
+    ).map("".join),
+    base=st.sampled_from(["visible", "unicode"]),
+)
+def test_texts_with_plain_signs_have_the_same_words_and_forms(*, text: str, base: Any) -> None:
+    plain, analyzer = with_plain_signs(text), Analyzer(base)
+    assert plain.isascii() or any(sign in text for sign in "+#&")
+    assert analyzer.split(plain) == analyzer.split(text)
+    assert other_forms(plain, analyzer) == other_forms(text, analyzer)
