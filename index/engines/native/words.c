@@ -8,6 +8,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 /* The documents that are scored at a time. */
 #define CANDIDATES_AT_ONCE 256
@@ -119,6 +122,34 @@ static int add_term(const postings_t *p, const impacts_t *impacts, const query_t
     return 1;
 }
 
+/* Zeros for one query, a number for each document. Where they are many, malloc asks the system for them
+   each time, and getting small pages takes longer than the search (among ten million documents, 29 ms
+   in all instead of 11). */
+#define MAPPED_BYTES ((size_t)32 << 20)
+
+static void *zeros(size_t bytes) {
+#ifdef __linux__
+    if (bytes >= MAPPED_BYTES) {
+        void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) return NULL;
+        madvise(memory, bytes, MADV_HUGEPAGE);
+        return memory;
+    }
+#endif
+    return calloc(bytes, 1);
+}
+
+static void free_zeros(void *memory, size_t bytes) {
+#ifdef __linux__
+    if (bytes >= MAPPED_BYTES) {
+        munmap(memory, bytes);
+        return;
+    }
+#endif
+    (void)bytes;
+    free(memory);
+}
+
 /* Forget the largest parts of the documents that have a term. */
 static void forget_largest(const postings_t *p, int64_t term, int32_t *largest) {
     size_t begin, end;
@@ -128,13 +159,14 @@ static void forget_largest(const postings_t *p, int64_t term, int32_t *largest) 
 
 int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t *query,
               const scores_t *s) {
+    const size_t bytes = (p->n_documents + 1) * sizeof(int32_t);
     int32_t *largest = NULL;
     int is_ok = 1;
     for (size_t first = 0, end; is_ok == 1 && first < query->n; first = end) {
         for (end = first + 1; end < query->n; end++)
             if (query->words[end] != query->words[first]) break;
         if (end - first > 1 && largest == NULL) {
-            largest = calloc(p->n_documents + 1, sizeof *largest);
+            largest = zeros(bytes);
             if (largest == NULL) return -1;
         }
         int32_t *of_word = end - first > 1 ? largest : NULL;
@@ -143,7 +175,7 @@ int add_terms(const postings_t *p, const impacts_t *impacts, const query_terms_t
         for (size_t t = first; is_ok == 1 && of_word != NULL && end < query->n && t < end; t++)
             forget_largest(p, query->terms[t], largest);
     }
-    free(largest);
+    if (largest != NULL) free_zeros(largest, bytes);
     return is_ok;
 }
 
@@ -261,13 +293,14 @@ int best_by_terms(const postings_t *p, const impacts_t *impacts, const query_ter
     for (size_t t = 0; t < query->n; t++)
         most += (query->weights[t] + 1) * (double)query->repeats[t];
     const int is_long = !(most < INT32_MAX);
-    const scores_t s = {calloc(p->n_documents + 1, is_long ? 8 : 4), p->n_documents, is_long};
+    const size_t bytes = (p->n_documents + 1) * (is_long ? 8 : 4);
+    const scores_t s = {zeros(bytes), p->n_documents, is_long};
     if (s.scores == NULL) return -1;
     best_t best = {entries, 0, k};
     const int is_ok = add_terms(p, impacts, query, &s);
     if (is_ok == 1) offer_scores(&s, live, NULL, &best);
     sort_best(&best);
-    free(s.scores);
+    free_zeros(s.scores, bytes);
     *n = best.n;
     return is_ok;
 }
