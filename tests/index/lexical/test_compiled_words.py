@@ -16,7 +16,13 @@ from hummingbit.encoder.analyzers import BOUNDARY, VISIBLE, Analyzer, with_plain
 from hummingbit.encoder.spelling import QueryTerms
 from hummingbit.index.engines import kernel
 from hummingbit.index.engines.segments import IndexSnapshot
-from hummingbit.index.lexical import ANALYZERS, DEFAULT_ANALYZER, LexicalIndex, ScoredRows
+from hummingbit.index.lexical import (
+    ANALYZERS,
+    DEFAULT_ANALYZER,
+    LexicalIndex,
+    PostingLists,
+    ScoredRows,
+)
 from hummingbit.index.moments import CodeMoments
 from hummingbit.index.rankings import HybridRanking, RankedRows
 from hummingbit.index.records import EncodedQueries
@@ -167,6 +173,22 @@ def test_the_best_by_words_and_codes_are_those_of_numpy(
         ranking = HybridRanking(generation(), moments, lexical, weight)
         assert lists(among_some) == lists(ranking.rank(query, k, some)[0])
         assert by_words == lists(lexical.best(weighed, k, some))
+
+
+@pytest.mark.parametrize("repeats", [1, 2000])
+def test_each_query_begins_with_zeros_for_many_millions_of_documents(repeats: int) -> None:
+    texts = ["wolves and a lion", "lion. wolf bear", "the wolf", "a bear"]
+    few = LexicalIndex.build(0, ANALYZER, enumerate(texts))
+    (segment,) = few.texts.segments
+    # Their scores take more than 32 MB.
+    lists_of_many = PostingLists((replace(segment, rows=np.arange(2**23 + 1)),))
+    many = replace(few, texts=lists_of_many)
+    for query in ("lion wolf " * repeats, "bear", "wolves", "lion wolf " * repeats):
+        weighed = few.weigh(query)
+        expected = lists(few.best(weighed, 3))
+        assert expected[0]
+        assert lists(many.best(weighed, 3)) == expected
+        assert lists(many.matches(weighed).best(3)) == expected
 
 
 def test_postings_out_of_bounds_are_refused() -> None:
