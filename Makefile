@@ -222,7 +222,7 @@ asan: $(VENV)/.dev ## Fuzz every path of the compiled kernel under the address s
 	  tests/index/engines/compiled/test_kernel.py tests/index/engines/test_self_join.py \
 	  tests/index/engines/test_distance_sums.py tests/index/lexical/test_compiled_words.py \
 	  tests/index/lexical/test_spelling_of_words.py tests/encoder/test_neighbours.py \
-	  tests/encoder/compiled/test_forward_pass.py \
+	  tests/encoder/compiled tests/index/rankings/test_moments.py \
 	  tests/training/compiled/test_adam_rows.py
 
 .PHONY: arm64
