@@ -29,6 +29,7 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from statistics import mean, median
 from typing import Any
 
@@ -399,12 +400,11 @@ def usearch_hnsw(codes: Codes) -> TimedSearch:
 
 
 def usearch_exact(codes: Codes) -> TimedSearch:
-    from usearch.index import MetricKind, search  # noqa: PLC0415 - may not be installed
+    library: Any = import_module("usearch.index")  # may not be installed
+    metric, search = library.MetricKind.Hamming, library.search
 
     def find(queries: Codes, k: int) -> Any:
-        return np.atleast_2d(
-            search(codes, queries, k, MetricKind.Hamming, exact=True, threads=1).keys
-        )
+        return np.atleast_2d(search(codes, queries, k, metric, exact=True, threads=1).keys)
 
     return find
 
