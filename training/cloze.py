@@ -24,7 +24,7 @@ from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import AUTO_WORD_BITS, ICT, MAX_KNOWN_TERMS, STATIC, ClozeRecipe
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.foundation.slices import begin_stage
-from hummingbit.training.batches import SparseBatch, drop_words, touches_few_terms
+from hummingbit.training.batches import SparseBatch, drop_words
 from hummingbit.training.data import Rows, TrainingData, TrainingDataError
 from hummingbit.training.loop import Schedule, choose_device, fit, fit_and_write
 from hummingbit.training.networks import LinearEncoderNetwork, Shape, to_encoder
@@ -46,7 +46,7 @@ from hummingbit.training.text_features import (
 
 MAX_LEARNED = 100_000
 """The documents that are learned from. More take memory and time, and add little."""
-BATCH_SIZE, LEARNING_RATE, WORD_DROPOUT = 200, 4e-3, 0.5
+BATCH_SIZE, LEARNING_RATE, WORD_DROPOUT = 100, 4e-3, 0.5
 """The documents in a batch, the step size of Adam, and the mean share of words left out."""
 MIN_STEPS = 2000
 """The least number of batches of 2,000 documents or more, reached by more passes; fewer documents
@@ -93,7 +93,7 @@ def train_cloze(
     start = static_start(texts, learned) if recipe.method == STATIC else None
     features = start.features if start else _features(data, parts, recipe)
     rows = features.add_summaries(features.transform(texts), texts)
-    network = _network(features, texts, learned.n_bits, recipe.seed).to(torch_device)
+    network = _network(features, learned.n_bits, recipe.seed).to(torch_device)
     task = ClozeTask(
         features, texts, rows, seed=recipe.seed, shared=recipe.cloze_shared, static=start
     )
@@ -122,6 +122,7 @@ def train_cloze(
         about=(lambda _encoder: {WORD_BITS: n_word_bits}) if n_word_bits else None,
         overwrite=overwrite,
         progress=progress,
+        second_thread=False,  # to hand work over takes as long as the work of a small batch
     )
 
 
@@ -144,12 +145,9 @@ def _features(data: TrainingData, parts: Split, recipe: ClozeRecipe) -> TextFeat
     return features
 
 
-def _network(
-    features: TextFeatures, texts: Sequence[str], n_bits: int, seed: int
-) -> LinearEncoderNetwork:
+def _network(features: TextFeatures, n_bits: int, seed: int) -> LinearEncoderNetwork:
     torch.manual_seed(seed)
-    is_sparse = touches_few_terms(features, texts, BATCH_SIZE)
-    return LinearEncoderNetwork(Shape.of(features, 0, n_bits, sparse_gradient=is_sparse))
+    return LinearEncoderNetwork(Shape.of(features, 0, n_bits, sparse_gradient=True))
 
 
 class ClozeLoss:
@@ -166,6 +164,14 @@ class ClozeLoss:
         progress: float,  # noqa: ARG002 - of the protocol
     ) -> Mapping[str, Tensor]:
         """See :class:`hummingbit.training.loop.BatchLoss`."""
+        with_terms = self._task.with_terms(rows)
+        if self._device.type == "cpu" and len(with_terms) > 1:
+            documents = SparseBatch.of_rows(self._rows, with_terms)
+            dropped = drop_words(documents, WORD_DROPOUT, generator)
+            loss = self._task.loss_with_gradients(
+                self._network, documents, dropped, with_terms, generator
+            )
+            return {"cloze_loss": loss}
         batch = drop_words(SparseBatch.of_rows(self._rows, rows), WORD_DROPOUT, generator)
         logits_NB = self._network(batch.to(self._device))[1]
         return {"cloze_loss": self._task.loss(self._network, logits_NB, rows, generator)}
@@ -228,11 +234,11 @@ def fit_cloze(
     They are the content of codes that have bits for classes, too. `x` are the `features` of the
     texts, ``(N, V)``, with more texts and terms than bits. See :class:`ClozeTask` for `shared`.
     """
-    network = _network(features, texts, n_bits, seed)
+    network = _network(features, n_bits, seed)
     task = ClozeTask(features, texts, x, seed=seed, shared=shared, beside_classes=True)
     task.start(network)
     loss = ClozeLoss(task, network, x)
-    fit(network, loss, len(texts), schedule_for(_EPOCHS, len(texts), seed))
+    fit(network, loss, len(texts), schedule_for(_EPOCHS, len(texts), seed), second_thread=False)
     layer = to_encoder(network, features).layers[0]
     return layer.weight, -layer.bias
 

@@ -51,7 +51,7 @@ from hummingbit.training.batches import SparseBatch
 from hummingbit.training.data import Rows, TrainingData, TrainingDataError
 from hummingbit.training.layers import each_on_one_core, straight_through_signs, weighted_sum
 from hummingbit.training.objectives.neighbours import ranking_loss
-from hummingbit.training.optimizers import SparseAdam
+from hummingbit.training.optimizers import AnyOptimizer, SparseAdam
 from hummingbit.training.pipeline import one_blas_thread
 
 METRIC = "nDCG@10"
@@ -412,7 +412,7 @@ class _Task:
         self._is_sparse = sparse.issparse(documents.rows)
         self._bits: Floats = np.empty((0, 0), dtype=np.float32)
 
-    def optimizers(self, recipe: JudgementRecipe) -> list[torch.optim.Optimizer]:
+    def optimizers(self, recipe: JudgementRecipe) -> list[AnyOptimizer]:
         """Return the optimizers, whose groups have their step size as `initial`."""
         groups: list[dict[str, Any]] = [
             {"params": [self._log_scale], "initial": _SCALE_STEP},

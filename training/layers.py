@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -236,6 +238,55 @@ class _SelectedRows(torch.autograd.Function):
             selected.unsqueeze(0), sums, ctx.weight_shape, check_invariants=False
         )
         return None, None, None, None, of_weight
+
+
+def transposed_product(
+    x: SparseBatch, factors_NH: Tensor, n_columns: int, *, sparse: bool
+) -> Tensor:
+    """Return xᵀ F, ``(n_columns, H)``, of `factors_NH` F: the gradient of the W of x W.
+
+    If `sparse`, it has the rows that x selects, each once, in ascending order. Both must be on the
+    CPU, where scipy adds rows up in a small part of the time of torch's gradients.
+    """
+    columns = x.columns.numpy()
+    used = None
+    if sparse:
+        is_used = np.zeros(n_columns, dtype=np.bool_)
+        is_used[columns] = True
+        used = np.flatnonzero(is_used)
+        places = np.empty(n_columns, dtype=np.int64)
+        places[used] = np.arange(len(used))
+        columns = places[columns]
+    indptr = np.append(x.starts.numpy(), len(columns))
+    shape = (len(x.lengths), n_columns if used is None else len(used))
+    rows = csr_array((x.values.numpy(), columns, indptr), shape=shape)
+    product = torch.from_numpy(rows.T @ factors_NH.numpy())
+    if used is None:
+        return product
+    indices = torch.from_numpy(used).unsqueeze(0)
+    size = (n_columns, product.shape[1])
+    return torch.sparse_coo_tensor(indices, product, size, check_invariants=False)
+
+
+def with_gradients(value: Tensor, gradients: Mapping[Tensor, Tensor]) -> Tensor:
+    """Return a scalar whose gradient for each parameter is given, however it was computed."""
+    result: Tensor = _WithGradients.apply(value, [*gradients.values()], *gradients)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _WithGradients(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *_: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return value.clone()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, factor: Tensor) -> tuple[Tensor | None, ...]:
+        gradients, ctx.gradients = ctx.gradients, None
+        is_whole = factor.item() == 1
+        of_value = (part if is_whole else part * factor for part in gradients)
+        return None, None, *of_value
 
 
 def log_partition(b_NB: Tensor, weight_VB: Tensor, bias_V: Tensor) -> Tensor:

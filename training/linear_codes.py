@@ -130,7 +130,14 @@ def itq_of_terms(rows: Any, n_bits: int, seed: int) -> tuple[Floats, Floats] | N
     """
     if min(rows.shape) <= n_bits:
         return None
-    directions, coordinates = principal_directions(rows, seed, n_bits)
+    return itq_of_directions(*principal_directions(rows, seed, n_bits), seed)
+
+
+def itq_of_directions(directions: Floats, coordinates: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Return ITQ of rows whose `coordinates` ``(N, B)`` along `directions` ``(B, V)`` are known.
+
+    The result is that of :func:`itq_of_terms`.
+    """
     means = coordinates.mean(axis=0)
     rotation = itq_rotation(coordinates - means, seed)
     size = np.sqrt(np.square(coordinates - means).mean())

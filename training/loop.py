@@ -14,7 +14,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
 from tqdm import tqdm
 
 from hummingbit.encoder.encoder import Encoder
@@ -38,7 +37,7 @@ from hummingbit.foundation.slices import begin_stage, report_done
 from hummingbit.training.batches import shuffled_batches
 from hummingbit.training.data import Rows, TrainingData
 from hummingbit.training.layers import SparseLinear, both, each_on_one_core
-from hummingbit.training.optimizers import SparseAdam
+from hummingbit.training.optimizers import Adam, AnyOptimizer, SparseAdam
 from hummingbit.training.pipeline import (
     Split,
     Trained,
@@ -68,7 +67,7 @@ class Checkpoint:
     run: str
     recipe: type[BaseRecipe] = BaseRecipe
 
-    def save(self, model: nn.Module, optimizers: Sequence[Optimizer], history: History) -> None:
+    def save(self, model: nn.Module, optimizers: Sequence[AnyOptimizer], history: History) -> None:
         """Replace the file with the state after ``len(history)`` epochs.
 
         Raises:
@@ -79,7 +78,7 @@ class Checkpoint:
         # save_file would raise an error of its own where a disk is full.
         replace_file(self.path, save(_flatten(model, optimizers), metadata))
 
-    def restore(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> History:
+    def restore(self, model: nn.Module, optimizers: Sequence[AnyOptimizer]) -> History:
         """Load the state into `model` and `optimizers`, and return the history.
 
         Without a file, nothing is loaded and the history is empty.
@@ -158,7 +157,7 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def _flatten(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
+def _flatten(model: nn.Module, optimizers: Sequence[AnyOptimizer]) -> dict[str, Tensor]:
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     for i, optimizer in enumerate(optimizers):
         for parameter, values in optimizer.state_dict()["state"].items():
@@ -168,7 +167,7 @@ def _flatten(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Ten
 
 
 def _unflatten(
-    tensors: Mapping[str, Tensor], model: nn.Module, optimizers: Sequence[Optimizer]
+    tensors: Mapping[str, Tensor], model: nn.Module, optimizers: Sequence[AnyOptimizer]
 ) -> None:
     model.load_state_dict(
         {name.removeprefix("model/"): t for name, t in tensors.items() if name.startswith("model/")}
@@ -231,8 +230,12 @@ def fit(
     *,
     checkpoint: Checkpoint | None = None,
     progress: bool = True,
+    second_thread: bool = True,
 ) -> History:
     """Minimize `loss` over the batches of `rows` documents with Adam.
+
+    With `second_thread`, two parts of a step may be computed at the same time, as
+    :func:`hummingbit.training.layers.both` does.
 
     Every epoch draws from generators seeded by (seed, epoch) alone. So an interrupted run that
     resumes from its checkpoint reaches the same weights.
@@ -250,7 +253,7 @@ def fit(
     # With None, tqdm prints nothing unless standard error is a terminal.
     disable = None if progress else True
     with (
-        each_on_one_core(second_thread=next(model.parameters()).is_cpu),
+        each_on_one_core(second_thread=second_thread and next(model.parameters()).is_cpu),
         tqdm(
             epochs, "training", initial=len(history), total=schedule.epochs, disable=disable
         ) as bar,
@@ -271,7 +274,7 @@ def _run_epoch(
     loss: BatchLoss,
     rows: int,
     schedule: Schedule,
-    optimizers: list[Optimizer],
+    optimizers: list[AnyOptimizer],
     epoch: int,
 ) -> dict[str, float]:
     rng = np.random.default_rng([schedule.seed, epoch])
@@ -305,7 +308,7 @@ def _run_epoch(
     return {name: value / rows for name, value in sums.items()}
 
 
-def _optimizers(model: nn.Module, learning_rate: float) -> list[Optimizer]:
+def _optimizers(model: nn.Module, learning_rate: float) -> list[AnyOptimizer]:
     # A batch touches few rows of a layer with a sparse gradient. SparseAdam updates only these;
     # Adam would also process all others, whose gradient is zero.
     sparse = [
@@ -317,9 +320,9 @@ def _optimizers(model: nn.Module, learning_rate: float) -> list[Optimizer]:
     # geoopt's parameters are points on a manifold and stay on it.
     curved = [p for p in dense if hasattr(p, "manifold")]
     flat = [p for p in dense if not hasattr(p, "manifold")]
-    optimizers: list[Optimizer] = []
+    optimizers: list[AnyOptimizer] = []
     if flat:
-        optimizers.append(Adam(flat, lr=learning_rate, fused=True))
+        optimizers.append(Adam(flat, lr=learning_rate))
     if curved:
         from geoopt.optim import RiemannianAdam  # noqa: PLC0415 - rarely needed, takes half a second
 
@@ -346,6 +349,7 @@ def fit_and_write(
     soft_labels: Floats | None = None,
     overwrite: bool = False,
     progress: bool = True,
+    second_thread: bool = True,
 ) -> Trained:
     """Fit a network, and evaluate and write its encoder; an interrupted run resumes.
 
@@ -353,7 +357,7 @@ def fit_and_write(
     network. The checkpoint beside `out` belongs to one run: to the `settings`, which are those of
     the `recipe` unless more is recorded, to the data, and to what else `run` names. `about` returns
     further metadata. `soft_labels` are those of
-    :func:`hummingbit.training.pipeline.write_encoder`.
+    :func:`hummingbit.training.pipeline.write_encoder`, and `second_thread` is that of :func:`fit`.
 
     Raises:
         DivergedError, CheckpointError: as :func:`fit`.
@@ -365,7 +369,15 @@ def fit_and_write(
         json.dumps(identity, sort_keys=True),
         type(recipe),
     )
-    history = fit(model, loss, rows, schedule, checkpoint=checkpoint, progress=progress)
+    history = fit(
+        model,
+        loss,
+        rows,
+        schedule,
+        checkpoint=checkpoint,
+        progress=progress,
+        second_thread=second_thread,
+    )
     encoder = encoder_of()
     trained = write_encoder(
         out,

@@ -24,6 +24,7 @@ from hummingbit.training.layers import (
     ScaledLinear,
     SparseLinear,
     relaxed_bernoulli,
+    transposed_product,
     weighted_sum,
 )
 from hummingbit.training.linear_codes import MadeQueries
@@ -165,6 +166,35 @@ class LinearEncoderNetwork(nn.Module):
         if self.along is not None:
             logits_NB = logits_NB + self.along(x)
         return logits_NB, logits_NB
+
+    def coordinates(self, x: SparseBatch) -> Tensor | None:
+        """Return x D, ``(N, K)``, if the network learns along directions D."""
+        if self.along is None:
+            return None
+        return weighted_sum(x, self.along.directions_VK, sparse=False)
+
+    def logits_at(self, x: SparseBatch, coordinates_NK: Tensor | None) -> Tensor:
+        """Return the logits ``(N, B)`` of x, whose :meth:`coordinates` are known."""
+        logits_NB = weighted_sum(x, self.logits.weight, sparse=False)
+        if self.along is not None and coordinates_NK is not None:
+            logits_NB.addmm_(coordinates_NK, self.along.weight_KB)
+        return logits_NB.mul_(self.logits.scale).add_(self.logits.bias)
+
+    def gradients(
+        self, x: SparseBatch, coordinates_NK: Tensor | None, of_logits_NB: Tensor
+    ) -> dict[Tensor, Tensor]:
+        """Return the gradient of each parameter, given that of the logits of x, on the CPU."""
+        weight_VB, scale = self.logits.weight, self.logits.scale
+        scaled_NB = scale * of_logits_NB
+        gradients: dict[Tensor, Tensor] = {
+            weight_VB: transposed_product(
+                x, scaled_NB, len(weight_VB), sparse=self.logits.sparse_gradient
+            ),
+            self.logits.bias: of_logits_NB.sum(dim=0),
+        }
+        if self.along is not None and coordinates_NK is not None:
+            gradients[self.along.weight_KB] = coordinates_NK.T @ scaled_NB
+        return gradients
 
     def scaled_weight(self) -> Tensor:
         """Return the matrix, ``(V, B)``."""

@@ -1,4 +1,4 @@
-"""Adam for a matrix of which each batch touches few rows.
+"""Adam, and Adam for a matrix of which each batch touches few rows.
 
 Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), algorithm 1, applied to
 the rows that have a gradient, as ``torch.optim.SparseAdam`` applies it, up to rounding. It is here
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,14 +43,107 @@ EPSILON = 1e-8
 ROWS_AT_ONCE = 128
 
 
-class SparseAdam(torch.optim.Optimizer):
-    """Updates the rows of matrices that have a gradient, which must be sparse."""
+Group = dict[str, Any]
+"""Parameters, ``params``, and their step size, ``lr``."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float) -> None:
-        super().__init__(parameters, {"lr": lr})
+
+class Optimizer:
+    """Parameters with a gradient, and what is known of their gradients so far.
+
+    It has the attributes of ``torch.optim.Optimizer`` that training reads. The first of those that
+    a process makes imports torch's compiler, which takes longer than to train on a few documents.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter] | Iterable[Group], lr: float = 0) -> None:
+        """Take parameters, or groups of them with settings that replace the step size `lr`."""
+        given: list[Any] = list(parameters)
+        groups = given if given and isinstance(given[0], dict) else [{"params": given}]
+        self.param_groups: list[Group] = [{"lr": lr, **group} for group in groups]
+        self.state: dict[nn.Parameter, dict[str, Any]] = {}
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for parameter in self._parameters():
+            parameter.grad = None
+
+    def step(self) -> None:
+        """Update the parameters that have a gradient."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of each parameter by its number."""
+        numbered = enumerate(self._parameters())
+        return {"state": {i: self.state[p] for i, p in numbered if p in self.state}}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Replace the state by one that :meth:`state_dict` returned.
+
+        Raises:
+            ValueError: if it is of other parameters.
+        """
+        parameters = self._parameters()
+        for number, state in saved["state"].items():
+            if number >= len(parameters):
+                raise ValueError(f"there is no parameter {number}")
+            parameter = parameters[number]
+            for value in state.values():
+                if isinstance(value, Tensor) and value.ndim and value.shape != parameter.shape:
+                    raise ValueError(f"the state of parameter {number} has another shape")
+            self.state[parameter] = {
+                key: value.to(parameter.device) if isinstance(value, Tensor) else value
+                for key, value in state.items()
+            }
+
+    def _parameters(self) -> list[nn.Parameter]:
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
+
+AnyOptimizer = Optimizer | torch.optim.Optimizer
+
+
+class Adam(Optimizer):
+    """The update of ``torch.optim.Adam``, by the same compiled code of torch (``fused=True``)."""
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
+    def step(self) -> None:
+        """Update the parameters that have a gradient."""
+        for group in self.param_groups:
+            moving = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not moving:
+                continue
+            states = [self._start(parameter) for parameter in moving]
+            steps = [state["step"] for state in states]
+            torch._foreach_add_(steps, 1)
+            torch._fused_adam_(
+                moving,
+                [parameter.grad for parameter in moving],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                steps,
+                lr=group["lr"],
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                weight_decay=0.0,
+                eps=EPSILON,
+                amsgrad=False,
+                maximize=False,
+            )
+
+    def _start(self, parameter: nn.Parameter) -> dict[str, Any]:
+        state = self.state.setdefault(parameter, {})
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        return state
+
+
+class SparseAdam(Optimizer):
+    """Updates the rows of matrices that have a gradient, which must be sparse."""
+
+    @torch.no_grad()
+    def step(self) -> None:
         """Update the parameters that have a gradient."""
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -59,7 +152,7 @@ class SparseAdam(torch.optim.Optimizer):
 
     def _start(self, parameter: nn.Parameter) -> dict[str, Any]:
         """Return the state of a parameter; before its first update the averages are 0."""
-        state: dict[str, Any] = self.state[parameter]
+        state = self.state.setdefault(parameter, {})
         if not state:
             state["step"] = 0
             state["exp_avg"] = torch.zeros_like(parameter)

@@ -10,18 +10,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, split_sentences
 from hummingbit.foundation import arrays
-from hummingbit.training.batches import SparseBatch
+from hummingbit.training.batches import SparseBatch, entries_of
 from hummingbit.training.data import Rows
-from hummingbit.training.linear_codes import itq_of_terms
+from hummingbit.training.layers import weighted_sum, with_gradients
+from hummingbit.training.linear_codes import itq_of_directions, itq_of_terms
 from hummingbit.training.networks import AnyEncoderNetwork, LinearEncoderNetwork
-from hummingbit.training.objectives.neighbours import inverse_cloze_loss
+from hummingbit.training.objectives.neighbours import inverse_cloze_gradients, inverse_cloze_loss
 from hummingbit.training.static import StaticStart
-from hummingbit.training.text_features import principal_directions
+from hummingbit.training.text_features import quick_directions
 
 # The first sentences of a text are a title or a summary.
 _FIRST_SENTENCES = 3
@@ -80,20 +84,31 @@ class SentenceQueries:
             is_from_first = _uniform(len(rows), generator) < self._from_first
             choices = np.where(is_from_first, np.minimum(counts, _FIRST_SENTENCES), counts)
         sentence = (_uniform(len(rows), generator) * choices).astype(np.int64)
-        queries = self._terms[np.where(counts > 0, self._starts[rows] + sentence, 0)]
+        entries, lengths = entries_of(
+            self._terms.indptr, np.where(counts > 0, self._starts[rows] + sentence, 0)
+        )
+        columns = self._terms.indices[entries]
         n_terms = self._least + _uniform(len(rows), generator) * (self._most - self._least + 1)
         n_terms = np.where(counts > 0, n_terms.astype(np.int64), 0)
-        lengths = np.diff(queries.indptr)
         row = np.repeat(np.arange(len(rows)), lengths)
         # An exponential variate divided by the weight of each term. The terms with the smallest of
         # these are a weighted draw without replacement (Efraimidis and Spirakis 2006).
-        keys = -np.log1p(-_uniform(queries.nnz, generator)) / self._weights[queries.indices]
-        order = np.lexsort((keys, row))
-        rank = np.empty(queries.nnz, dtype=np.int64)
-        rank[order] = np.arange(queries.nnz) - np.repeat(queries.indptr[:-1], lengths)
-        queries.data[rank >= n_terms[row]] = 0.0
-        queries.eliminate_zeros()
-        return self._features.weigh(queries)
+        keys = -np.log1p(-_uniform(len(columns), generator)) / self._weights[columns]
+        # Within a row by the key, which is mapped to numbers below 1: one sort instead of two.
+        order = np.argsort(row + keys / (1 + keys))
+        rank = np.empty(len(columns), dtype=np.int64)
+        rank[order] = np.arange(len(columns)) - np.repeat(lengths.cumsum() - lengths, lengths)
+        kept = np.flatnonzero(rank < n_terms[row])
+        ends = np.bincount(row[kept], minlength=len(rows)).cumsum()
+        drawn = csr_array(
+            (np.ones(len(kept), np.float32), columns[kept], np.append(0, ends)),
+            shape=(len(rows), self._features.dimension),
+        )
+        return self._features.weigh(drawn)
+
+    def has_terms(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Return whether the queries of each of the texts `rows` have a term."""
+        return np.asarray(self._counts[rows] > 0)
 
 
 class Similarities:
@@ -120,12 +135,20 @@ class Similarities:
         """
         self._unit_rows = unit_rows
         self._rows = self._normalize(rows)
-        directions_KV, coordinates_NK = principal_directions(self._rows, seed, directions)
-        self.directions_VK: Floats = np.ascontiguousarray(directions_KV.T, dtype=np.float32)
+        directions_KV, coordinates_NK = quick_directions(self._rows, seed, directions)
+        tables = directions_KV.T
+        if vectors_VE is not None:
+            tables = np.hstack([tables, vectors_VE])
+        self.tables = torch.from_numpy(np.ascontiguousarray(tables, dtype=np.float32))
+        """The directions and, after these, the vectors of the terms, ``(V, K + E)``."""
+        # Views, since the tables of an encoder that ships are a third of the memory of a run.
+        self.directions_VK: Floats = self.tables.numpy()[:, : len(directions_KV)]
         """The directions of latent semantics, ``(V, K)``, orthogonal and of length 1."""
+        self._sizes_N1: Floats = np.linalg.norm(coordinates_NK, axis=1, keepdims=True)
         self._coordinates_NK = arrays.unit_rows(coordinates_NK)
         self._vectors_VE = vectors_VE
         if vectors_VE is not None:
+            self._vectors_VE = self.tables.numpy()[:, len(directions_KV) :]
             self._sums_NE = arrays.unit_rows(np.asarray(self._rows @ vectors_VE))
 
     def of(self, queries: SparseRows, rows: Rows) -> Tensor:
@@ -139,6 +162,44 @@ class Similarities:
             sums = arrays.unit_rows(np.asarray(queries @ self._vectors_VE))
             mean = (2 * mean + sums @ self._sums_NE[rows].T) / 3
         return torch.from_numpy(np.asarray(mean, dtype=np.float32))
+
+    def of_entries(
+        self,
+        queries: SparseBatch,
+        coordinates_NK: Tensor | None,
+        documents: SparseBatch,
+        rows: Rows,
+    ) -> Tensor:
+        """Return what :meth:`of` does, up to rounding, in less time, on the CPU.
+
+        `documents` are the features of the documents `rows`. The coordinates are the sums of
+        queries along the directions and, after these, along the vectors of the terms, if there are
+        any; without, they are computed.
+        """
+        if coordinates_NK is None:
+            coordinates_NK = weighted_sum(queries, self.tables, sparse=False)
+        n_directions = self.directions_VK.shape[1]
+        cosines_NN = _products_of_terms(queries, documents)
+        if not self._unit_rows:
+            cosines_NN /= _lengths_of(queries).unsqueeze(1) * _lengths_of(documents)
+        places_NK = functional.normalize(coordinates_NK[:, :n_directions])
+        cosines_NN.addmm_(places_NK, torch.from_numpy(self._coordinates_NK[rows]).T)
+        if self._vectors_VE is None:
+            return cosines_NN.div_(2)
+        sums_NE = functional.normalize(coordinates_NK[:, n_directions:])
+        return cosines_NN.addmm_(sums_NE, torch.from_numpy(self._sums_NE[rows]).T).div_(3)
+
+    def itq_codes(self, n_bits: int, seed: int) -> tuple[Floats, Floats] | None:
+        """Return :func:`~hummingbit.training.linear_codes.itq_of_directions` of the first ones.
+
+        It is None if rows are scaled, if there are fewer directions than bits, or as few documents.
+        """
+        if not self._unit_rows or self.directions_VK.shape[1] < n_bits:
+            return None
+        coordinates_NB = self._coordinates_NK[:, :n_bits] * self._sizes_N1
+        if len(coordinates_NB) <= n_bits:
+            return None
+        return itq_of_directions(self.directions_VK[:, :n_bits].T, coordinates_NB, seed)
 
     def _normalize(self, rows: SparseRows) -> SparseRows:
         if self._unit_rows:
@@ -202,16 +263,15 @@ class ClozeTask:
         n_bits, seed = len(network.logits.bias), self._seed
         if self._static is not None:
             codes = self._static.codes(self._rows, n_bits, seed)
+        elif codes is None:
+            codes = self._similarities.itq_codes(n_bits, seed)
         start = codes or itq_of_terms(self._rows, n_bits, seed)
         if start is None:
             return
         network.start_at(*map(torch.from_numpy, start))
         if self._beside_classes:
             return
-        directions = [self._similarities.directions_VK]
-        if self._static is not None:
-            directions.append(self._static.vectors_VE)
-        network.learn_along(torch.from_numpy(np.hstack(directions)))
+        network.learn_along(self._similarities.tables)
 
     def loss(
         self, network: nn.Module, logits_NB: Tensor, rows: Rows, generator: torch.Generator
@@ -236,6 +296,80 @@ class ClozeTask:
             shared=self._shared,
             temperature=_TEMPERATURE,
         )
+
+    def loss_with_gradients(
+        self,
+        network: LinearEncoderNetwork,
+        documents: SparseBatch,
+        dropped: SparseBatch,
+        rows: Rows,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """Return what :meth:`loss` does for a linear network on the CPU, in less time.
+
+        `documents` are the features of the texts `rows`, and `dropped` those with words left out,
+        which the network reads. Two or more of them must have terms, :meth:`with_terms`, and the
+        others must be left out. All tables are read once for documents and queries together, and
+        the gradients are known.
+        """
+        queries = SparseBatch.of_matrix(self._queries.draw(rows, generator))
+        n_rows = len(rows)
+        with torch.no_grad():
+            x = dropped.followed_by(queries)
+            coordinates_MK = network.coordinates(x)
+            logits_MB = network.logits_at(x, coordinates_MK)
+            of_queries_NB = logits_MB[n_rows:]
+            if self._beside_classes:
+                of_queries_NB = of_queries_NB.tanh()
+            else:
+                of_queries_NB = _LOGIT_FACTOR * of_queries_NB
+            similarities_NN = self._similarities.of_entries(
+                queries,
+                None if coordinates_MK is None else coordinates_MK[n_rows:],
+                documents,
+                rows,
+            )
+            loss, gradient_NB, of_documents_NB = inverse_cloze_gradients(
+                of_queries_NB,
+                logits_MB[:n_rows],
+                similarities_NN,
+                scale=_SCALE,
+                shared=self._shared,
+                temperature=_TEMPERATURE,
+            )
+            if self._beside_classes:
+                gradient_NB = gradient_NB * (1 - of_queries_NB.square())
+            else:
+                gradient_NB = _LOGIT_FACTOR * gradient_NB
+            of_logits_MB = torch.cat([of_documents_NB, gradient_NB])
+            gradients = network.gradients(x, coordinates_MK, of_logits_MB)
+        return with_gradients(loss, gradients)
+
+    def with_terms(self, rows: Rows) -> Rows:
+        """Return those of `rows` whose texts have known terms in a sentence."""
+        return rows[self._queries.has_terms(rows)]
+
+
+def _products_of_terms(queries: SparseBatch, documents: SparseBatch) -> Tensor:
+    """Return the inner products of queries and documents, ``(Q, N)``, each of distinct terms."""
+    asked = queries.columns.numpy()
+    terms = arrays.sorted_distinct(asked)
+    table_UQ = np.zeros((len(terms), len(queries.lengths)), dtype=np.float32)
+    table_UQ[np.searchsorted(terms, asked), queries.row_of_entries()] = queries.values.numpy()
+    places = np.full(int(max(terms[-1], documents.columns.max())) + 1, -1)
+    places[terms] = np.arange(len(terms))
+    found = places[documents.columns.numpy()]
+    kept = np.flatnonzero(found >= 0)
+    lengths = np.bincount(documents.row_of_entries()[kept], minlength=len(documents.lengths))
+    asked_of = SparseBatch.of_entries(found[kept], documents.values.numpy()[kept], lengths)
+    return weighted_sum(asked_of, torch.from_numpy(table_UQ), sparse=False).T.contiguous()
+
+
+def _lengths_of(batch: SparseBatch) -> Tensor:
+    """Return the Euclidean lengths of rows, ``float32[N]``."""
+    squares = batch.values.numpy().astype(np.float64) ** 2
+    lengths = np.sqrt(np.bincount(batch.row_of_entries(), squares, len(batch.lengths)))
+    return torch.from_numpy(lengths.astype(np.float32))
 
 
 def _uniform(count: int, generator: torch.Generator) -> Any:

@@ -625,7 +625,16 @@ def _svm_is_better(rows: Any, tags: Tags, seed: int) -> bool:
 
 def _fit_texts(rows: Any, targets: Floats, svm_seed: int | None) -> Classifier:
     """Return the sum of naive Bayes and of support vector machines or, without seed, of ridge."""
-    linear = fit_ridge(rows, targets) if svm_seed is None else fit_svm(rows, targets, svm_seed)
+    used = np.unique(rows.indices)
+    linear = (
+        fit_ridge(rows[:, used], targets)
+        if svm_seed is None
+        else fit_svm(rows[:, used], targets, svm_seed)
+    )
+    # Of the terms of an encoder that ships, a corpus has few; the others have weights of 0.
+    weight = np.zeros((rows.shape[1], targets.shape[1]), dtype=linear.weight.dtype)
+    weight[used] = linear.weight
+    linear = LinearMap(weight, linear.bias)
     return _sum_of(
         linear, LinearMap(multinomial_weights(rows, targets), np.zeros(targets.shape[1]))
     )

@@ -373,6 +373,51 @@ class PrincipalDirections:
         return [slice(start, start + _ROWS_AT_ONCE) for start in starts]
 
 
+_OVERSAMPLED, _POWER_ITERATIONS = 10, 4
+# Directions whose share of the largest is below this are noise of float32.
+_LEAST_SHARE = 1e-10
+
+
+def quick_directions(rows: Any, seed: int, directions: int) -> tuple[Floats, Floats]:
+    """Return what :func:`principal_directions` does, nearly, in a third of the time.
+
+    Where a subspace is enough, and later directions need not be exact: subspaces are made
+    orthonormal by their Gram matrices, which is the quick part and loses half of the digits.
+
+    Source: Halko, Martinsson and Tropp, "Finding Structure with Randomness" (2011), algorithm 4.4.
+    """
+    learned, rng = rows, np.random.default_rng(seed)
+    if rows.shape[0] > _ROWS_FOR_DIRECTIONS:
+        sample = rng.choice(rows.shape[0], _ROWS_FOR_DIRECTIONS, replace=False)
+        learned = rows[np.sort(sample)]
+    used = np.unique(learned.indices)
+    of_used = learned if len(used) == rows.shape[1] else learned[:, used]
+    size = max(1, min(directions, rows.shape[0] - 1, rows.shape[1] - 1))
+    width = min(size + _OVERSAMPLED, *of_used.shape)
+    of_terms = rng.standard_normal((of_used.shape[1], width), dtype=np.float32)
+    for _ in range(_POWER_ITERATIONS):
+        of_terms = np.asarray(of_used.T @ _orthonormal(np.asarray(of_used @ of_terms)))
+    found = _orthonormal(of_terms)
+    of_all_terms = np.zeros((rows.shape[1], size), dtype=np.float32)
+    # The images of orthonormal directions have a Gram matrix whose eigenvectors rotate them.
+    rotated = found @ _principal_axes(np.asarray(of_used @ found))[0].astype(np.float32)
+    of_all_terms[used, : rotated.shape[1]] = rotated[:, :size]
+    return of_all_terms.T, np.asarray(rows @ of_all_terms)
+
+
+def _orthonormal(vectors: Floats) -> Floats:
+    """Return an orthonormal basis of the columns of ``(N, K)``, with K columns or fewer."""
+    axes, squares = _principal_axes(vectors)
+    kept = squares > _LEAST_SHARE * squares[0]
+    return np.asarray(vectors @ (axes[:, kept] / np.sqrt(squares[kept])).astype(np.float32))
+
+
+def _principal_axes(vectors: Floats) -> tuple[Any, Any]:
+    """Return the eigenvectors of the Gram matrix of columns and the eigenvalues, largest first."""
+    squares, axes = np.linalg.eigh((vectors.T @ vectors).astype(np.float64))
+    return axes[:, ::-1], squares[::-1]
+
+
 def principal_directions(
     rows: Any, seed: int, directions: int = _DIRECTIONS
 ) -> tuple[Floats, Floats]:

@@ -14,10 +14,10 @@ from hummingbit.training import cloze
 from hummingbit.training.batches import SparseBatch
 from hummingbit.training.cloze import train_cloze
 from hummingbit.training.data import TrainingDataError, gather
-from hummingbit.training.linear_codes import itq_of_terms
+from hummingbit.training.linear_codes import itq_of_directions
 from hummingbit.training.networks import LinearEncoderNetwork, Shape, to_encoder
 from hummingbit.training.queries import ClozeTask
-from hummingbit.training.text_features import fit_text_features
+from hummingbit.training.text_features import fit_text_features, quick_directions
 from tests.support.corpora import topic_documents, topic_vectors
 from tests.support.encoders import random_texts, text_encoder
 
@@ -75,8 +75,9 @@ def test_codes_that_find_texts_begin_as_itq_codes(beside_classes: bool) -> None:
     task = ClozeTask(features, texts, rows, seed=0, shared=0.9, beside_classes=beside_classes)
     task.start(network)
     assert (network.along is None) == beside_classes
-    start = itq_of_terms(rows, len(network.logits.bias), seed=0)
-    assert start is not None
+    directions, coordinates = quick_directions(rows, 0, 200 if beside_classes else 400)
+    n_bits = len(network.logits.bias)
+    start = itq_of_directions(directions[:n_bits], coordinates[:, :n_bits], seed=0)
     exported = to_encoder(network, features)
     expected = rows @ start[0] - start[1]
     np.testing.assert_allclose(exported.logits(texts), expected, atol=1e-5)
@@ -92,13 +93,14 @@ def test_few_documents_are_passed_over_more_often() -> None:
     assert cloze.schedule_for(15, 100_000, 0).epochs == 15
     assert 15 * batches > cloze.MIN_STEPS
     few = cloze.schedule_for(15, 2_000, 0)
-    assert few.epochs * 10 >= cloze.MIN_STEPS
+    batches = 2_000 // cloze.BATCH_SIZE
+    assert few.epochs * batches >= cloze.MIN_STEPS
     assert few.learning_rate == cloze.LEARNING_RATE
     # Fewer documents get fewer and larger steps, and the weights can move as far.
     fewest = cloze.schedule_for(15, 10, 0)
-    assert fewest.epochs < few.epochs * 10
+    assert fewest.epochs < few.epochs * batches
     moved = fewest.epochs * fewest.learning_rate
-    assert moved == pytest.approx(few.epochs * 10 * few.learning_rate, rel=0.05)
+    assert moved == pytest.approx(few.epochs * batches * few.learning_rate, rel=0.05)
 
 
 def test_counts_of_terms_are_used_as_they_are(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hummingbit.encoder.text_features import TextFeatures, split_sentences
+from hummingbit.training.batches import SparseBatch, drop_words
 from hummingbit.training.networks import EncoderNetwork, LinearEncoderNetwork, Shape
 from hummingbit.training.objectives.neighbours import inverse_cloze_loss
 from hummingbit.training.queries import ClozeTask, SentenceQueries, Similarities
+from hummingbit.training.static import StaticStart
 from hummingbit.training.text_features import fit_text_features
 from tests.support.encoders import text_encoder
 
@@ -183,6 +185,51 @@ def test_queries_count_by_their_logits_or_beside_classes_by_the_tanh(
         temperature=0.05,
     )
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize(
+    ("weighting", "beside_classes", "with_vectors"),
+    [
+        ("tf-idf", False, False),
+        ("tf-idf", True, False),
+        ("tf-idf", False, True),
+        ("log-tf", False, True),
+        ("log-tf", True, False),
+    ],
+)
+def test_known_gradients_are_those_of_automatic_differentiation(
+    weighting: str, beside_classes: bool, with_vectors: bool, is_sparse: bool
+) -> None:
+    features = fit_text_features(TEXTS + TEXTS, 100, weighting)
+    x, rows = features.transform(TEXTS), np.array([4, 0, 2, 1])
+    vectors = np.random.default_rng(0).standard_normal((features.dimension, 9), dtype=np.float32)
+    static = StaticStart(features, vectors) if with_vectors else None
+    task = ClozeTask(
+        features, TEXTS, x, seed=0, shared=0.9, beside_classes=beside_classes, static=static
+    )
+    network = LinearEncoderNetwork(
+        Shape(features.dimension, 0, 8, text=True, input_scale=3.0, sparse_gradient=is_sparse)
+    )
+    task.start(network, (vectors @ vectors[:8].T, np.linspace(-1, 1, 8, dtype=np.float32)))
+    if network.along is not None:
+        torch.nn.init.normal_(network.along.weight_KB, generator=generator(1))
+    parameters = list(network.parameters())
+    documents = SparseBatch.of_rows(x, rows)
+    dropped = drop_words(documents, 0.5, generator(2))
+
+    expected_loss = task.loss(network, network(dropped)[1], rows, generator(3))
+    expected = torch.autograd.grad(2 * expected_loss, parameters)
+    loss = task.loss_with_gradients(network, documents, dropped, rows, generator(3))
+    assert loss.item() == pytest.approx(expected_loss.item(), rel=1e-5)
+    for of_one, found in zip(expected, torch.autograd.grad(2 * loss, parameters), strict=True):
+        torch.testing.assert_close(found.to_dense(), of_one.to_dense(), rtol=1e-4, atol=1e-5)
+
+
+def test_texts_without_terms_in_a_sentence_have_no_queries() -> None:
+    features = TextFeatures(["solution", "matrix"], l2_normalize=True)
+    task = ClozeTask(features, TEXTS, features.transform(TEXTS), seed=0, shared=0.9)
+    assert task.with_terms(np.array([4, 3, 0, 3])).tolist() == [4, 0]
 
 
 @pytest.mark.parametrize("seed", range(3))

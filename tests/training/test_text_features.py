@@ -26,6 +26,7 @@ from hummingbit.training.text_features import (
     fit_text_features,
     frequent_terms,
     keep_terms,
+    quick_directions,
     summaries_tell,
 )
 from tests.support.encoders import WORDS, random_texts
@@ -301,3 +302,25 @@ def test_long_texts_get_no_rows_of_rare_words(tmp_path: Path) -> None:
     assert (
         train_cloze(data, recipe, tmp_path / "e", progress=False).encoder.features.dimension == 50
     )
+
+
+@pytest.mark.parametrize("n_texts", [30, 200])
+def test_quick_directions_span_nearly_what_principal_ones_do(n_texts: int) -> None:
+    texts = random_texts(n_texts)
+    rows = fit_text_features(texts, 60).transform(texts)
+    components, coordinates = quick_directions(rows, 0, 12)
+    assert components.shape == (12, rows.shape[1])
+    np.testing.assert_allclose(components @ components.T, np.eye(12), atol=1e-4)
+    np.testing.assert_allclose(coordinates, rows @ components.T, atol=1e-5)
+    sizes = np.linalg.norm(coordinates, axis=0)
+    expected = np.linalg.svd(rows.toarray(), compute_uv=False)[:12]
+    np.testing.assert_allclose(sizes, expected, rtol=0.02)
+
+
+def test_quick_directions_of_few_different_rows() -> None:
+    texts = ["aa bb", "cc dd"] * 10
+    rows = fit_text_features(texts, 60).transform(texts)
+    components, coordinates = quick_directions(rows, 0, 3)
+    # There are two directions; the third is one of zeros.
+    np.testing.assert_allclose(coordinates @ components, rows.toarray(), atol=1e-5)
+    assert np.isfinite(components).all()

@@ -53,6 +53,41 @@ def inverse_cloze_loss(
     return total
 
 
+def inverse_cloze_gradients(
+    queries_NB: Tensor,
+    document_logits_NB: Tensor,
+    similarity_NN: Tensor,
+    *,
+    scale: float,
+    shared: float,
+    temperature: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return :func:`inverse_cloze_loss`, and its gradients for the queries and the logits.
+
+    With p the softmax of z over documents and p' that over queries, and t and t' their targets,
+
+        ∂L/∂z_ij = (p_ij − t_ij + p'_ij − t'_ij) / N
+
+    and the gradient passes the signs of documents as that of tanh. Matrices of a batch are small,
+    so automatic differentiation takes several times as long.
+    """
+    smooth_NB = document_logits_NB.tanh()
+    signs_NB = (document_logits_NB > 0).to(queries_NB.dtype).mul_(2).sub_(1)
+    factor = scale / signs_NB.shape[1]
+    z_NN = (queries_NB @ signs_NB.T).mul_(factor)
+    s_NN = similarity_NN / temperature
+    loss, of_z_NN = z_NN.new_zeros(()), torch.zeros_like(z_NN)
+    for dimension in (1, 0):
+        target_NN = s_NN.softmax(dim=dimension).mul_(shared)
+        target_NN.diagonal().add_(1 - shared)
+        logarithms_NN = z_NN.log_softmax(dim=dimension)
+        loss -= torch.dot(target_NN.view(-1), logarithms_NN.view(-1))
+        of_z_NN += logarithms_NN.exp_().sub_(target_NN)
+    of_z_NN.mul_(factor / len(z_NN))
+    of_logits_NB = (of_z_NN.T @ queries_NB).mul_(1 - smooth_NB.square_())
+    return loss / len(z_NN), of_z_NN @ signs_NB, of_logits_NB
+
+
 # Stochastic neighbour embedding in bits: the neighbours of a query become those of its code.
 #
 # Source: Hinton and Roweis, "Stochastic Neighbor Embedding" (2002), sections 2 and 3. Here vectors
