@@ -12,22 +12,37 @@ estimates soft labels and trains for one epoch on N random documents over 50,000
 ``--class-codes``, it trains class codes on them instead, as ``hummingbit train`` does by default.
 It prints the processor time and the peak memory of the process after each.
 
+``--commands static ict`` runs ``hummingbit train`` by these methods instead, in processes of their
+own, and prints the processor seconds of each stage with those of the whole command, the elapsed
+seconds and the peak memory. The documents are the docstrings to train on, as a file, or with
+``--synthetic N`` so many short texts without labels, of ten words with the frequencies of a natural
+language. With ``--busy N``, N processes compute beside them, and commands that may use as many
+threads as they like take turns with commands of one thread.
+
 Run as ``python -m benchmarks.training``.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import resource
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from benchmarks.harness.timing import in_turn, options, peak_bytes, print_machine
+from benchmarks.harness.zipfian_texts import zipfian_texts
 from hummingbit.corpus.readers import ReadError, read_documents
 from hummingbit.encoder.recipes import AutoencoderRecipe, ClassCodeRecipe
 from hummingbit.encoder.text_features import SparseRows
@@ -47,6 +62,10 @@ Epoch = Callable[[int], object]
 
 FLOOR = "floor"
 LAYERS = ("as trained", "sparse gradient", "dense gradient", "dense", FLOOR)
+
+DOCUMENTS = "documents.jsonl"
+SHORT_TEXT_WORDS = 10
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 SYNTHETIC_TERMS = 50_000
 SYNTHETIC_WORDS = 20
@@ -77,9 +96,21 @@ def main() -> None:
     parser.add_argument(
         "--class-codes", action="store_true", help="with --synthetic: a whole run of class codes"
     )
+    parser.add_argument("--commands", nargs="+", metavar="METHOD", help="whole commands by these")
+    parser.add_argument(
+        "--busy", type=int, metavar="N", help="with --commands: beside so many busy processes"
+    )
     args = parser.parse_args()
     print_machine()
-    if args.synthetic and args.class_codes:
+    if args.commands:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_documents(folder / DOCUMENTS, args.synthetic)
+            if args.busy is None:
+                report_commands(args.commands, folder, args.rounds)
+            else:
+                compare_threads(args.commands, folder, args.rounds, args.busy)
+    elif args.synthetic and args.class_codes:
         report_class_codes(args.synthetic)
     elif args.synthetic:
         report_memory(args.synthetic)
@@ -156,6 +187,121 @@ def print_cost(work: str, began: float) -> None:
     """Print the processor time since `began`, and the peak memory so far."""
     seconds = time.process_time() - began
     print(f"{work}: {seconds:,.0f} CPU s, peak memory {peak_bytes() / 2**30:.2f} GiB", flush=True)
+
+
+class Taken(NamedTuple):
+    """What a command took."""
+
+    elapsed: float
+    seconds: float
+    """Of the processor."""
+    peak: int
+    stages: Mapping[str, float]
+    """The processor seconds of each stage."""
+
+
+def write_documents(path: Path, n_texts: int | None) -> None:
+    """Write the docstrings to train on, or so many short texts, as JSON lines."""
+    documents: Iterable[dict[str, object]]
+    if n_texts:
+        texts = zipfian_texts(np.random.default_rng(0), n_texts, SHORT_TEXT_WORDS)
+        documents = ({"id": str(number), "text": text} for number, text in enumerate(texts))
+    else:
+        documents = (
+            {"id": document.id, "text": document.text, "label": document.labels[0]}
+            for document in read_documents("docstrings:train")
+        )
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(document) + "\n" for document in documents)
+
+
+def report_commands(methods: Sequence[str], folder: Path, rounds: int) -> None:
+    """Print the medians of the figures of each method's command; the commands take turns."""
+    taken: dict[str, list[Taken]] = {method: [] for method in methods}
+    for _ in range(rounds):
+        for method in methods:
+            taken[method].append(run_command(method, folder))
+    for method, runs in taken.items():
+        elapsed, seconds, peak = (
+            median(getattr(run, field) for run in runs) for field in ("elapsed", "seconds", "peak")
+        )
+        print(
+            f"train {method}: {seconds:.1f} CPU s (least {min(run.seconds for run in runs):.1f}),"
+            f" {elapsed:.1f} s elapsed, peak memory {peak / 2**30:.2f} GiB"
+        )
+        for stage in runs[0].stages:
+            print(f"  {median(run.stages.get(stage, 0.0) for run in runs):6.1f} CPU s  {stage}")
+
+
+def compare_threads(methods: Sequence[str], folder: Path, rounds: int, busy: int) -> None:
+    """Print what commands take beside busy processes, by default and with one thread."""
+    with busy_processes(busy):
+        for method in methods:
+            runs = [
+                (run_command(method, folder), run_command(method, folder, ONE_THREAD))
+                for _ in range(rounds)
+            ]
+            ratio = median(one.elapsed / other.elapsed for one, other in runs)
+            for title, of_kind in zip(
+                ("by default", "one thread"), zip(*runs, strict=True), strict=True
+            ):
+                elapsed = median(run.elapsed for run in of_kind)
+                seconds = median(run.seconds for run in of_kind)
+                print(f"train {method}, {title}: {elapsed:.1f} s elapsed, {seconds:.1f} CPU s")
+            print(f"train {method}, beside {busy} busy processes: {ratio:.2f} × one thread")
+
+
+def run_command(method: str, folder: Path, environment: Mapping[str, str] = {}) -> Taken:
+    """Run the command once."""
+    stages = folder / "stages.json"
+    arguments = ["train", method, "--data", str(folder / DOCUMENTS), "--overwrite"]
+    arguments += ["--out", str(folder / "encoder")]
+    command = [sys.executable, "-c", MEASURED, str(stages), *arguments]
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
+    elapsed, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    found = json.loads(stages.read_text(encoding="utf-8"))
+    return Taken(elapsed, seconds, found["peak"], found["stages"])
+
+
+MEASURED = """
+import json, logging, sys, time
+from pathlib import Path
+begun, out = [("starting", 0.0)], Path(sys.argv.pop(1))
+
+class Stages(logging.Handler):
+    def emit(self, record):
+        if not hasattr(record, "part_done") and record.getMessage():
+            name = record.getMessage().replace(f"{out.parent}/", "")
+            begun.append((name, time.process_time()))
+
+from hummingbit.cli import main
+from benchmarks.harness.timing import peak_bytes
+log = logging.getLogger("hummingbit.stages")
+log.addHandler(Stages())
+status = main()
+ends = [at for _, at in begun[1:]] + [time.process_time()]
+stages = {}
+for (name, start), end in zip(begun, ends):
+    stages[name] = stages.get(name, 0.0) + end - start
+out.write_text(json.dumps({"peak": peak_bytes(), "stages": stages}))
+sys.exit(status)
+"""
+"""Runs a command and writes the processor seconds of its stages and its peak memory to a file."""
+
+
+@contextmanager
+def busy_processes(number: int) -> Iterator[None]:
+    """Keep so many other processes computing while the block runs."""
+    program = "number = 1\nwhile True: number = number * 3 % 1_000_003"
+    processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def make_epoch(data: TrainingData, recipe: AutoencoderRecipe, layer: str) -> Epoch:

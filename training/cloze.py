@@ -93,6 +93,7 @@ def train_cloze(
     start = static_start(texts, learned) if recipe.method == STATIC else None
     features = start.features if start else _features(data, parts, recipe)
     rows = features.add_summaries(features.transform(texts), texts)
+    begin_stage("reading sentences and finding directions")
     network = _network(features, learned.n_bits, recipe.seed).to(torch_device)
     task = ClozeTask(
         features, texts, rows, seed=recipe.seed, shared=recipe.cloze_shared, static=start

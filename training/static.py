@@ -18,6 +18,7 @@ from hummingbit.encoder.artifact import load_encoder
 from hummingbit.encoder.encoder import Encoder
 from hummingbit.encoder.recipes import ClozeRecipe, RecipeError
 from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures
+from hummingbit.foundation.slices import begin_stage
 from hummingbit.index.catalog import install_shipped, shipped_encoder
 from hummingbit.training.data import TrainingDataError
 from hummingbit.training.model_codes import fit_head
@@ -85,6 +86,7 @@ def static_start(texts: Sequence[str], recipe: ClozeRecipe) -> StaticStart:
         raise RecipeError(f"{found}; static reads texts by {known.analyzer.name}")
     if recipe.n_bits > encoder.n_bits:
         raise RecipeError(f"n_bits is {recipe.n_bits}; static has at most {encoder.n_bits}")
+    begin_stage(f"choosing terms of {len(texts):,} texts")
     have = set(known.vocabulary)
     of_corpus = frequent_terms(texts, recipe.max_terms, known.analyzer, min_documents=1)
     more = [term for term in of_corpus if term not in have]
