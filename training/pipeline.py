@@ -73,9 +73,9 @@ def one_blas_thread() -> Iterator[None]:
 
     So the number of cores changes no encoder. And the matrices are small: more threads wait for
     each other in busy loops. On two cores that others used too, ``train static`` with the 1,400
-    texts of cranfield took 158 s of the processor with two threads, 105 s with
-    ``OMP_WAIT_POLICY=passive``, 87 s with ``GOMP_SPINCOUNT=0``, and takes 65 s; ``ict`` took 50 s
-    and takes 23 s; ``class-codes`` with 3,000 texts of hwu64 took 25 s and takes 10 s.
+    texts of cranfield took 2.4 times the processor time with two threads, 1.6 times with
+    ``OMP_WAIT_POLICY=passive`` and 1.3 times with ``GOMP_SPINCOUNT=0``; ``ict`` took 2.2 times, and
+    ``class-codes`` with 3,000 texts of hwu64 2.5 times.
     """
     # Only libraries that are loaded are limited; these two packages have one each.
     import faiss  # noqa: F401, PLC0415 - commands that do not train need not wait for it

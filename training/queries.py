@@ -16,7 +16,13 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hummingbit.encoder.text_features import Floats, SparseRows, TextFeatures, split_sentences
+from hummingbit.encoder.text_features import (
+    Floats,
+    SparseRows,
+    TextFeatures,
+    scale_to_unit_length,
+    split_sentences,
+)
 from hummingbit.foundation import arrays
 from hummingbit.training.batches import SparseBatch, entries_of
 from hummingbit.training.data import Rows
@@ -204,9 +210,9 @@ class Similarities:
     def _normalize(self, rows: SparseRows) -> SparseRows:
         if self._unit_rows:
             return rows
-        from sklearn.preprocessing import normalize  # noqa: PLC0415 - takes a second
-
-        return normalize(rows)
+        rows = rows.copy()
+        scale_to_unit_length(rows)
+        return rows
 
 
 class ClozeTask:
