@@ -152,7 +152,13 @@ def itq_rotation(centred: Floats, seed: int) -> Floats:
     n_bits = centred.shape[1]
     itq = faiss.ITQMatrix(n_bits)
     itq.seed = seed + 1
-    itq.train(np.ascontiguousarray(centred, dtype=np.float32))
+    # The matrices are small: two threads that wait for each other take nine times as long.
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        itq.train(np.ascontiguousarray(centred, dtype=np.float32))
+    finally:
+        faiss.omp_set_num_threads(threads)
     # faiss stores A of y = A x, of shape (B, B), row by row.
     return np.asarray(faiss.vector_to_array(itq.A).reshape(n_bits, n_bits).T)
 
