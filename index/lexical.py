@@ -41,7 +41,7 @@ from hummingbit.index.languages import stop_terms
 from hummingbit.index.query_syntax import QueryText, words_in_order
 from hummingbit.index.questions import UNKNOWN, EncoderWords, KnownTerm, Question, Reader
 from hummingbit.index.vocabulary import Numbers, Vocabulary
-from hummingbit.index.word_forms import has_digit, other_forms, split_words, without_accents
+from hummingbit.index.word_forms import other_forms, split_words, without_accents
 
 ANALYZERS: Mapping[str, Analyzer] = MappingProxyType(
     {"words": WORDS, "english": Analyzer("visible", "english")}
@@ -1164,9 +1164,9 @@ class LexicalIndex:
     def have_phrase(self, texts: Sequence[str], phrase: Sequence[str]) -> list[bool]:
         """Tell which texts have the terms of a phrase, two or more, next to each other.
 
-        The kernel splits ASCII texts together. Where they have digits, a number may be one word
-        here and none or two there, so what it finds is checked. Numbers with a point also part what
-        stands beside them, as in ``2.0beta``; such texts are read one by one.
+        The kernel splits ASCII texts together. A single digit or ``1,299`` is one word here and
+        none or two there, so what it finds beside such numbers is checked. Numbers with a point
+        also part what stands beside them, as in ``2.0beta``; such texts are read one by one.
         """
         have = [True] * len(texts)
         together = [
@@ -1178,7 +1178,7 @@ class LexicalIndex:
             for at, is_there in enumerate(self._may_have_phrase(some, phrase), start):
                 have[together[at]] = is_there
         are_checked = set(range(len(texts))).difference(together)
-        are_checked.update(at for at in together if have[at] and has_digit(texts[at]))
+        are_checked.update(at for at in together if have[at] and _OTHER_NUMBER.search(texts[at]))
         for at in are_checked:
             have[at] = words_in_order(self.words_of(texts[at]), phrase)
         return have
@@ -1219,6 +1219,7 @@ class LexicalIndex:
 
 
 _NUMBER_WITH_POINT = re.compile(r"\d\.\d")
+_OTHER_NUMBER = re.compile(r"(?<!\w)\d(?!\w)|\d[,']\d")
 
 
 def _can_be_joined(text: str) -> bool:
