@@ -378,7 +378,8 @@ def fit_and_write(
         progress=progress,
         second_thread=second_thread,
     )
-    encoder = encoder_of()
+    with each_on_one_core(second_thread=False):
+        encoder = encoder_of()
     trained = write_encoder(
         out,
         encoder,
