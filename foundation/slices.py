@@ -19,6 +19,8 @@ from typing import NamedTuple, TextIO
 
 
 SECONDS = 2.0
+MANY = 100_000
+"""From so many documents on, a stage inside another one is worth a bar."""
 
 _log = logging.getLogger("hummingbit.stages")
 _log.setLevel(logging.WARNING)  # a service does not log them
@@ -91,6 +93,24 @@ def count_in_stage(name: str, total: int | None = None) -> Iterator[Callable[[in
 
         yield advance
     end_stage()
+
+
+@contextmanager
+def count_in_inner_stage(name: str, total: int) -> Iterator[Callable[[int], object]]:
+    """Do as :func:`inner_stage`; the block calls the function with how much more is done.
+
+    If a command prints stages on a terminal, and there is much to do, it is a bar.
+    """
+    if total < MANY or not any(isinstance(handler, _Printer) for handler in _log.handlers):
+        with inner_stage(name):
+            yield lambda _: None
+        return
+    outer = _current_stages.get()
+    try:
+        with count_in_stage(name, total) as advance:
+            yield advance
+    finally:
+        begin_stage(outer)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain, islice
@@ -26,7 +26,7 @@ from hummingbit.corpus.document import Document
 from hummingbit.encoder.analyzers import Analyzer
 from hummingbit.encoder.codes import Codes
 from hummingbit.foundation.processes import ProcessLock
-from hummingbit.foundation.slices import inner_stage
+from hummingbit.foundation.slices import count_in_inner_stage, inner_stage
 from hummingbit.index import word_file
 from hummingbit.index.backend import CheckReplaced
 from hummingbit.index.engines.protocol import Rows, rows_without
@@ -557,8 +557,9 @@ class PublishedIndex:
                     saved.lexical, saved_row, SavedMoments(saved, generation, moments)
                 )
             _log.info("the word index in %s has other codes than the store", self._folder)
-        with inner_stage("indexing the words of the texts"):
-            documents = self._store.texts(up_to=last_row)
+        stage = count_in_inner_stage("indexing the words of the texts", len(generation))
+        with stage as advance:
+            documents = _counted(self._store.texts(up_to=last_row), advance)
             lexical = LexicalIndex.build(0, analyzer, documents, forms=forms)
         about = len(lexical), self._store.description.name, time.perf_counter() - began
         _log.info("indexed the words of %d texts of %s in %.1f s", *about)
@@ -645,6 +646,19 @@ class PublishedIndex:
         lexical = lexical.with_changes(generation.number, documents, removed)
         self._published = published = published._replace(lexical=lexical, moments=moments)
         return published
+
+
+COUNTED_AT_ONCE = 1000
+
+
+def _counted(
+    texts: Iterable[tuple[int, str]], advance: Callable[[int], object]
+) -> Iterator[tuple[int, str]]:
+    """Yield texts, and tell after each thousand how many more were read."""
+    for number, text in enumerate(texts, 1):
+        yield text
+        if number % COUNTED_AT_ONCE == 0:
+            advance(COUNTED_AT_ONCE)
 
 
 def _n_missing(expired: Rows, generation: IndexSnapshot) -> int:

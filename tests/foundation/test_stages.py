@@ -10,6 +10,7 @@ import pytest
 from hummingbit.foundation import slices
 from hummingbit.foundation.slices import (
     begin_stage,
+    count_in_inner_stage,
     count_in_stage,
     end_stage,
     inner_stage,
@@ -107,6 +108,22 @@ def test_without_a_terminal_a_bar_is_a_stage(monkeypatch: pytest.MonkeyPatch) ->
         wait_for_a_line(printed)
         advance(2)
     assert printed.getvalue() == "indexing …\n"
+
+
+def test_a_long_stage_inside_another_is_a_bar_on_the_terminal_of_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with count_in_inner_stage("of a service", slices.MANY) as advance:
+        advance(slices.MANY)
+    assert not capsys.readouterr().err
+    with print_stages():
+        with count_in_inner_stage("a short one", 10) as advance:
+            advance(10)
+        assert not capsys.readouterr().err
+        with count_in_inner_stage("indexing the words", slices.MANY) as advance:
+            advance(slices.MANY)
+    assert "indexing the words: 100%" in capsys.readouterr().err
 
 
 def test_on_a_terminal_a_bar_counts(
