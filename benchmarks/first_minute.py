@@ -11,7 +11,6 @@ twice: alone, and beside a process that computes.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import resource
 import statistics
@@ -19,11 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.harness.processes import busy_processes
 from benchmarks.harness.timing import options, print_machine
 
 BASE = "import numpy"
@@ -45,8 +44,8 @@ def main() -> None:
     arguments = parser.parse_args()
     print_machine()
     taken = {}
-    for title, is_busy in (("alone", False), ("beside another process", True)):
-        with tempfile.TemporaryDirectory() as name, _busy(is_busy):
+    for n_busy, title in enumerate(("alone", "beside another process")):
+        with tempfile.TemporaryDirectory() as name, busy_processes(n_busy):
             taken[title] = measure(
                 Path(name), arguments.rounds, arguments.documents, is_fresh=arguments.fresh
             )
@@ -130,27 +129,6 @@ with open(sys.argv[1], "w", encoding="utf-8") as file:
     for sentence in list(sentences)[: int(sys.argv[2])]:
         print(json.dumps({"text": sentence}), file=file)
 """
-
-
-@contextmanager
-def _busy(is_busy: bool) -> Iterator[None]:
-    """Keep another process computing while the block runs, if `is_busy`."""
-    if not is_busy:
-        yield
-        return
-    process = multiprocessing.Process(target=_compute, daemon=True)
-    process.start()
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _compute() -> None:
-    number = 1
-    while True:
-        number = number * 3 % 1_000_003
 
 
 def print_table(taken: dict[str, dict[str, Times]]) -> None:

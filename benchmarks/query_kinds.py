@@ -21,7 +21,7 @@ import argparse
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -29,12 +29,14 @@ import numpy as np
 
 import hummingbit.threads  # noqa: F401 - before the libraries that read the environment
 from benchmarks.harness.timing import print_machine
+from benchmarks.harness.zipfian_texts import runs_of_words
 from hummingbit.index.collection import Collection
 from hummingbit.index.data_folder import DataFolder
 from hummingbit.index.names import BM25, HYBRID
 from hummingbit.index.records import Query
 
 K = 10
+WORD = re.compile(r"[A-Za-z]{2,}")
 LETTERS = "aeioulnrst"
 READ = 200_000
 """So many documents are read for queries."""
@@ -54,25 +56,18 @@ def main() -> None:
     print_machine()
     with DataFolder(args.data_dir, writable=False) as folder:
         collection = folder.collection(args.name)
-        runs = [*runs_of_words(collection, args.queries * (len(args.rankings) + 2))]
+        runs = queries_of(collection, args.queries * len(args.rankings))
+        collection.search([Query(text="opens the index")], K)
         print(f"{len(collection):,} documents{'p50':>25}{'p90':>9}{'p99':>9}{'longest':>9}")
         for number, ranking in enumerate(args.rankings):
-            some = runs[number :: len(args.rankings) + 2]
-            print_kinds(collection, ranking, some)
+            print_kinds(collection, ranking, runs[number :: len(args.rankings)])
 
 
-def runs_of_words(collection: Collection, n: int) -> Iterator[str]:
-    """Yield runs of words of documents."""
-    rng = random.Random(0)  # noqa: S311 - for words, not for secrets
-    texts = [text for _, text in islice(collection.store.texts(0), READ)]
-    collection.search([Query(text="opens the index")], K)
-    while n:
-        words = re.findall(r"[A-Za-z]{2,}", rng.choice(texts))
-        length = rng.randint(2, 6)
-        if len(words) >= length:
-            start = rng.randint(0, len(words) - length)
-            yield " ".join(words[start : start + length])
-            n -= 1
+def queries_of(collection: Collection, n: int) -> list[str]:
+    """Return runs of words of documents, without what would be syntax in a query."""
+    words = (WORD.findall(text) for _, text in islice(collection.store.texts(0), READ))
+    texts = [" ".join(some) for some in words if len(some) > 1]
+    return runs_of_words(np.random.default_rng(0), texts, n)
 
 
 def misspelt(run: str) -> str:

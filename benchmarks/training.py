@@ -31,8 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -41,6 +40,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.harness.processes import busy_processes
 from benchmarks.harness.timing import in_turn, options, peak_bytes, print_machine
 from benchmarks.harness.zipfian_texts import zipfian_texts
 from hummingbit.corpus.readers import ReadError, read_documents
@@ -289,19 +289,6 @@ out.write_text(json.dumps({"peak": peak_bytes(), "stages": stages}))
 sys.exit(status)
 """
 """Runs a command and writes the processor seconds of its stages and its peak memory to a file."""
-
-
-@contextmanager
-def busy_processes(number: int) -> Iterator[None]:
-    """Keep so many other processes computing while the block runs."""
-    program = "number = 1\nwhile True: number = number * 3 % 1_000_003"
-    processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(number)]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 def make_epoch(data: TrainingData, recipe: AutoencoderRecipe, layer: str) -> Epoch:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from hummingbit.encoder.text_features import native
 from hummingbit.foundation.array_file import ARRAYS, map_arrays, read_header, write_arrays
+from hummingbit.foundation.arrays import numbers_of_runs
 from hummingbit.foundation.files import open_regular_file
 from hummingbit.foundation.memo import Memo
 
@@ -111,8 +112,7 @@ def _vectors(
     """Return the vectors of terms, ``float32[n, D]``, but for a factor."""
     firsts, counts = starts[numbers], starts[numbers + 1] - starts[numbers]
     begins = np.cumsum(counts) - counts
-    of_words = np.arange(counts.sum()) + np.repeat(firsts - begins, counts)
-    of_each = _unit_rows(rows, columns[of_words])
+    of_each = _unit_rows(rows, columns[numbers_of_runs(firsts, counts)])
     vectors = of_each[begins]
     # Most terms have one word. numpy's reduceat takes three times as long.
     for at in range(1, counts.max(initial=1)):

@@ -29,11 +29,17 @@ def unit_rows(rows: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
     return np.ascontiguousarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
+def numbers_of_runs(
+    starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the numbers from each of `starts` on, as many as its length: runs one after another."""
+    begins = np.cumsum(lengths) - lengths
+    return np.asarray(np.arange(lengths.sum()) + np.repeat(starts - begins, lengths))
+
+
 def runs_in_order(
     values: npt.NDArray[Any], lengths: npt.NDArray[np.int64], order: npt.NDArray[np.intp]
 ) -> npt.NDArray[Any]:
     """Return `values`, runs of these `lengths` one after the other, with the runs in `order`."""
-    ends, sizes = np.cumsum(lengths), lengths[order]
-    begins = np.cumsum(sizes) - sizes
-    moved = np.repeat((ends - lengths)[order] - begins, sizes) + np.arange(len(values))
-    return values[moved]
+    starts = np.cumsum(lengths) - lengths
+    return values[numbers_of_runs(starts[order], lengths[order])]

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from hummingbit.corpus.document import Document
 from hummingbit.encoder.codes import Codes
 from hummingbit.encoder.text_features import title_of
+from hummingbit.foundation.arrays import numbers_of_runs
 from hummingbit.foundation.errors import InputError, abbreviate
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.names import AUTO, LONG, PASSAGE_WORDS
@@ -319,8 +320,7 @@ DocumentCodes = Codes | PassageCodes
 
 def passage_rows(rows: Rows, counts: npt.NDArray[np.int64]) -> Rows:
     """Return the rows of the passages of documents with these `rows`, in order."""
-    numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.asarray((np.repeat(rows, counts) << PASSAGE_BITS) + numbers, dtype=np.int64)
+    return numbers_of_runs(rows << PASSAGE_BITS, counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 from hummingbit.encoder.encoder import Features, Inputs
 from hummingbit.encoder.text_features import Floats, TextFeatures
 from hummingbit.encoder.vector_features import SpdFeatures
+from hummingbit.foundation.arrays import numbers_of_runs
 from hummingbit.training.data import Rows
 
 
@@ -101,8 +102,7 @@ def entries_of(
     """
     starts, ends = indptr[rows].astype(np.int64), indptr[rows + 1].astype(np.int64)
     lengths = ends - starts
-    before = lengths.cumsum() - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths), lengths
+    return numbers_of_runs(starts, lengths), lengths
 
 
 def add_noise(x_ND: Tensor, mean_size: float, generator: torch.Generator) -> Tensor:

@@ -91,3 +91,16 @@ def resident_bytes(process: int | str = "self") -> int:
     """Return the bytes of memory that a process holds, by its id; by default, this process."""
     pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def busy_processes(number: int) -> Iterator[None]:
+    """Keep so many other processes computing while the block runs."""
+    program = "number = 1\nwhile True: number = number * 3 % 1_000_003"
+    processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hummingbit.encoder.codes import Codes, hamming_distance
+from hummingbit.foundation.arrays import numbers_of_runs
 
 Rows = npt.NDArray[np.int64]
 """Row numbers: the order of insertion. They need not be contiguous and are never reused."""
@@ -185,8 +186,7 @@ class ImmutableIndex(ABC):
         """
         starts = np.searchsorted(self._rows, firsts)
         lengths = np.searchsorted(self._rows, lasts, side="right") - starts
-        offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.asarray(self._rows[np.repeat(starts, lengths) + offsets])
+        return self._rows[numbers_of_runs(starts, lengths)]
 
     def codes_of(self, rows: Rows) -> Codes:
         """Return the codes of `rows`, all of which must exist, in that order."""

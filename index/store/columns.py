@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from hummingbit.foundation.arrays import numbers_of_runs
 from hummingbit.foundation.errors import InputError
 from hummingbit.index.engines.protocol import Rows
 from hummingbit.index.filters import (
@@ -594,8 +595,7 @@ def _entries_of(owners: Array, codes: Codes, cells: Array) -> tuple[Array, Codes
     starts, ends = np.searchsorted(owners, cells), np.searchsorted(owners, cells, "right")
     counts = ends - starts
     at = np.repeat(np.arange(len(cells)), counts)
-    before = np.cumsum(counts) - counts
-    return at, codes[np.repeat(starts - before, counts) + np.arange(len(at))]
+    return at, codes[numbers_of_runs(starts, counts)]
 
 
 RowsAndPayloads = tuple[Sequence[int], Sequence[Mapping[str, Any]]]
