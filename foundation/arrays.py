@@ -32,7 +32,7 @@ def unit_rows(rows: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
 def numbers_of_runs(
     starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the numbers from each of `starts` on, as many as its length: runs one after another."""
+    """Return runs of numbers, one after another: from each of `starts`, as many as its length."""
     begins = np.cumsum(lengths) - lengths
     return np.asarray(np.arange(lengths.sum()) + np.repeat(starts - begins, lengths))
 
